@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Libraries from the distribution; docs/dependencies.md says what each is for and why it was chosen.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+pkg_check_modules(uring REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(urcu REQUIRED IMPORTED_TARGET liburcu-memb)
+pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
+if(MQBLK_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(MQBLK_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam between the target's core (subsystems, controllers, commands) and its transports (tcp, loop, later PCIe). A
+// transport owns connections, command slots and data buffers; the core owns what a command means. For each capsule, in
+// order of arrival: plan() says which data must move, the transport moves it, execute() carries the command out, and
+// `respond` is called once. Everything here belongs to one reactor.
+#pragma once
+
+#include "wire/nvme.h"
+
+#include <mqblk/bio.h>
+#include <mqblk/error.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mqblk {
+class Reactor;
+}
+
+namespace mqblk::device::nvme {
+
+class Controller;
+class Target;
+struct NamespaceChannel;  // the core's: one namespace as this reactor sees it
+
+/// One command slot of a transport. Reused; the core's part is reset by plan().
+struct TargetCommand {
+    // The transport's.
+    wire::nvme::Command command;
+    Segments data;                 ///< after plan(): memory of plan.bytes; filled before execute() for host-to-controller
+    void (*respond)(TargetCommand&) noexcept = nullptr;  ///< `completion` is set; may run within execute()
+    void* transport = nullptr;
+
+    // The core's.
+    wire::nvme::Completion completion;
+    Bio bio;
+    Segment direct{nullptr, 0};    ///< media memory lent in place of a buffer
+    NamespaceChannel* channel = nullptr;
+    TargetCommand* next = nullptr;
+    std::uint64_t scratch[4] = {};
+};
+
+enum class Direction : std::uint8_t { none, to_controller, to_host };
+
+struct Plan {
+    Direction direction = Direction::none;
+    std::uint32_t bytes = 0;   ///< data to move; equals what the command's SGL states
+    std::uint16_t status = 0;  ///< not 0: the command fails with this (status << 1 not applied); no data moves except
+                               ///< in-capsule data, which the transport drops; completion is set, respond yourself
+    bool lent = false;         ///< command.direct is the memory to use: send from it, or receive into it
+};
+
+/// One queue pair of the target: admin or I/O once Connect was carried out.
+class TargetQueue {
+  public:
+    /// What the core tells the transport.
+    struct Events {
+        virtual ~Events() = default;
+        /// The association is over (keep-alive expired, fatal controller state, subsystem removed): close. Same thread.
+        virtual void close(std::uint16_t why_status) noexcept = 0;
+    };
+
+    /// `port` selects which subsystems and hosts are visible; `allow_lending` is off where digests need stable data.
+    TargetQueue(Target&, Reactor&, unsigned port, Events&, bool allow_lending);
+    /// All commands have been responded to (outstanding() == 0).
+    ~TargetQueue();
+    TargetQueue(const TargetQueue&) = delete;
+    TargetQueue& operator=(const TargetQueue&) = delete;
+
+    [[nodiscard]] Plan plan(TargetCommand&) noexcept;
+    void execute(TargetCommand&) noexcept;
+    /// The transport gives a planned command up before execute() (connection lost, data digest wrong).
+    void abandon(TargetCommand&) noexcept;
+
+    /// Progress of the backends of this reactor; part of every pass. Returns events handled.
+    unsigned poll() noexcept;
+    bool prepare_sleep() noexcept;
+
+    /// The connection is gone: held commands (asynchronous events, fused first halves) are responded to with an abort
+    /// status, which the transport discards; commands in a backend follow when it is done. The controller is told.
+    void disconnect() noexcept;
+
+    [[nodiscard]] unsigned outstanding() const noexcept;    ///< planned and not yet responded to
+    [[nodiscard]] bool connected() const noexcept;          ///< Connect succeeded
+    [[nodiscard]] std::uint16_t queue_id() const noexcept;  ///< after Connect
+    [[nodiscard]] std::uint16_t depth() const noexcept;     ///< SQSIZE + 1 after Connect; 32 before
+    [[nodiscard]] bool flow_control() const noexcept;       ///< false: SQHD is not maintained, SUCCESS may be used
+    [[nodiscard]] std::uint32_t in_capsule_bytes() const noexcept;  ///< largest in-capsule data now
+    [[nodiscard]] std::string peer_nqn() const;             ///< host NQN after Connect, for logs
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mqblk::device::nvme
