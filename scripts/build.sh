@@ -1,9 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Configures a preset if it never was and builds it: build.sh PRESET [TARGET...]. Silent when all is up to date; what it
-# has to say goes to standard error, so that the output of a program run afterwards stays clean.
+# Configures a preset if it never was and builds it: build.sh [--quiet] PRESET [TARGET...]. What it has to say goes to
+# standard error, so that the output of a program run afterwards stays clean; --quiet says nothing unless it fails.
 set -eu
 cd "$(dirname "$0")/.."
+quiet=
+if [ "$1" = --quiet ]; then
+    quiet=--quiet
+    shift
+fi
 preset=$1
 shift
 tree=build/$preset
@@ -16,7 +21,6 @@ if [ ! -f "$tree/build.ninja" ]; then
         exit 1
     }
 fi
-
-ninja -C "$tree" -n "$@" 2>/dev/null | grep -q 'no work to do' && exit 0
-echo "mqblk: building $tree" >&2
-exec ninja -C "$tree" -j"$(nproc)" "$@" >&2
+[ -n "$quiet" ] || echo "mqblk: building $tree" >&2
+cd "$tree"
+exec ninja $quiet -j"$(nproc)" "$@" >&2
