@@ -71,13 +71,17 @@ class TargetQueue {
 
     /// `port` selects which subsystems and hosts are visible; `allow_lending` is off where digests need stable data.
     TargetQueue(Target&, Reactor&, unsigned port, Events&, bool allow_lending);
-    /// All commands have been responded to (outstanding() == 0).
+    /// All commands have been responded to and all loans released (outstanding() == 0, loans() == 0).
     ~TargetQueue();
     TargetQueue(const TargetQueue&) = delete;
     TargetQueue& operator=(const TargetQueue&) = delete;
 
     [[nodiscard]] Plan plan(TargetCommand&) noexcept;
     void execute(TargetCommand&) noexcept;
+    /// The transport is done with the memory that a read was lent, its data being sent: after `respond`, once for each
+    /// command planned with `lent` and Direction::to_host that went through execute(). Until then the loan keeps the
+    /// namespace's device open and counts in loans().
+    void release(TargetCommand&) noexcept;
     /// The transport gives a planned command up before execute() (connection lost, data digest wrong).
     void abandon(TargetCommand&) noexcept;
 
@@ -90,6 +94,7 @@ class TargetQueue {
     void disconnect() noexcept;
 
     [[nodiscard]] unsigned outstanding() const noexcept;    ///< planned and not yet responded to
+    [[nodiscard]] unsigned loans() const noexcept;          ///< reads lent, executed and not yet released
     [[nodiscard]] bool connected() const noexcept;          ///< Connect succeeded
     [[nodiscard]] std::uint16_t queue_id() const noexcept;  ///< after Connect
     [[nodiscard]] std::uint16_t depth() const noexcept;     ///< SQSIZE + 1 after Connect; 32 before
