@@ -34,7 +34,7 @@ enum PduFlag : std::uint8_t {
     flag_success = 8,  ///< SUCCESS: status 0, no CapsuleResp follows
 };
 
-inline constexpr std::size_t digest_bytes = 4;
+inline constexpr std::uint32_t digest_bytes = 4;
 inline constexpr std::size_t max_header_bytes = 128;        ///< largest HLEN of any PDU
 inline constexpr std::size_t max_term_data_bytes = 128;     ///< copy of the offending header in a TermReq
 inline constexpr std::uint32_t admin_capsule_bytes = 8192;  ///< in-capsule data of admin and fabrics commands
