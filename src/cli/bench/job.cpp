@@ -4,6 +4,7 @@
 #include "base/steady_clock.h"
 #include "cli/bench/pattern.h"
 #include "cli/bench/place.h"
+#include "cli/signals.h"
 #include "memory/buffer.h"
 #include "reactor/uring_reactor.h"
 
@@ -95,10 +96,9 @@ void Job::Impl::run() {
     if (good) {
         conductor.phase.wait(Conductor::wait);
         measure();
-        if (work.verify && (work.writes())) read_back();
+        if (work.verify && work.writes() && Signals::caught() == 0) read_back();
     }
     channels.clear();
-    reactor.reset();
     conductor.job_ended();
 }
 
@@ -161,6 +161,7 @@ void Job::Impl::read_back() {
 /// One pass over what completed, or a sleep until something does.
 void Job::Impl::turn() {
     if (conductor.phase.load(std::memory_order_relaxed) != seen_phase) look_at_phase();
+    if (reading_back && Signals::caught() != 0) stopping = true;
     pass_now = Time{};
     unsigned done = 0;
     if (channels.size() == 1) done = channels.front()->poll();
