@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "block/split.h"
 
 #include <mqblk/bio.h>
 
@@ -101,6 +102,12 @@ class alignas(64) Request {
         Segment result{nullptr, 0};
         for_each_segment([&](std::byte* at, std::size_t bytes) { result = {at, bytes}; });
         return result;
+    }
+
+    /// How for_each_segment cuts, so that it yields as many pieces as next_cut counted under the same limits.
+    void limit_segments(const QueueLimits& limits) noexcept {
+        max_segment_size_ = max_piece_bytes(limits);
+        seg_boundary_mask_ = limits.seg_boundary_mask;
     }
 
   private:

@@ -8,10 +8,11 @@
 #include "base/clock.h"
 #include "base/random.h"
 
-#include <atomic>
-#include <cstdint>
+#include <cassert>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 
 namespace mqblk {
 
@@ -33,10 +34,9 @@ class Poller {
     virtual bool prepare_sleep() noexcept = 0;
 
   protected:
-    ~Poller() = default;
+    virtual ~Poller() { assert(!listed_); }  ///< take it out of its reactor first
 
   private:
-    friend class Reactor;
     friend class PollerList;
     Poller* next_ = nullptr;
     Poller* previous_ = nullptr;
@@ -67,8 +67,8 @@ class Timer {
 /// A descriptor that wakes the reactor. One shot: after `ready` it must be armed again.
 class Watch {
   public:
-    virtual ~Watch() = default;              ///< disarms
-    virtual void arm(bool for_write) = 0;    ///< ready to read, or else to write; idempotent while armed
+    virtual ~Watch() = default;            ///< disarms
+    virtual void arm(bool for_write) = 0;  ///< ready to read, or else to write; idempotent while armed
     virtual void disarm() noexcept = 0;
 };
 
@@ -104,6 +104,7 @@ class Reactor {
 
     /// A reactor that several threads may run in turn under a lock of their own and that a sleeping reactor can watch
     /// through `fd()`: what a hardware queue lives in when channels outnumber queues. A simulated one returns itself.
+    /// Null when the kernel has no more of them to give.
     [[nodiscard]] virtual std::shared_ptr<Reactor> shareable() = 0;
     /// Readable when run_once(Sleep::no) would find kernel events; -1 if there is no such descriptor.
     [[nodiscard]] virtual int fd() const noexcept { return -1; }
