@@ -6,17 +6,20 @@
 #include <algorithm>
 #include <cstring>
 #include <list>
+#include <stdexcept>
 
 namespace mqblk::test {
 
-DiskUser::DiskUser(std::shared_ptr<Device> device) : device_(std::move(device)) {
-    auto opened = device_->channel();
-    if (!opened) {
-        ADD_FAILURE() << opened.error().message();
-        std::abort();
-    }
-    channel_ = std::move(*opened);
+namespace {
+template <class T>
+T value_of(Result<T> result) {
+    if (!result) throw std::runtime_error(result.error().message());
+    return std::move(*result);
 }
+}  // namespace
+
+DiskUser::DiskUser(Result<std::shared_ptr<Device>> opened)
+    : device_(value_of(std::move(opened))), channel_(value_of(device_->channel())) {}
 
 Status DiskUser::run(Op op, std::uint64_t sector, std::uint64_t sectors, std::span<std::byte> data,
                      std::uint8_t flags) {

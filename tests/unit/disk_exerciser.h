@@ -17,7 +17,8 @@ namespace mqblk::test {
 
 class DiskUser {
   public:
-    explicit DiskUser(std::shared_ptr<Device> device);
+    /// What an opener returned; an error is thrown, which fails the test with its text.
+    explicit DiskUser(Result<std::shared_ptr<Device>> opened);
 
     /// Submits and waits. For reads and writes `data` is one segment.
     Status run(Op op, std::uint64_t sector, std::uint64_t sectors, std::span<std::byte> data = {},

@@ -48,7 +48,7 @@ TEST(Null, EveryModeCompletesEveryOperation) {
         for (const Duration latency : {Duration(0), Duration(200us)}) {
             SCOPED_TRACE(testing::Message()
                          << latency.count() << " ns, thread " << (completion == CompletionMode::thread));
-            DiskUser user(*open(options_for(latency, completion)));
+            DiskUser user(open(options_for(latency, completion)));
             Load load(100);
             const auto start = std::chrono::steady_clock::now();
             load.submit(user.channel());

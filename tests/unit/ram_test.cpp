@@ -24,7 +24,7 @@ TEST(Ram, RandomUseAgreesWithTheModel) {
             options.bytes = 1 << 20;
             options.disk.block = block;
             options.disk.depth = 4;
-            DiskUser user(*open(options));
+            DiskUser user(open(options));
             const auto model = test::exercise(user, random, {.operations = 1500});
             std::vector<std::byte> content(options.bytes);
             ASSERT_EQ(user.read(0, content), Status::ok);
@@ -80,7 +80,7 @@ TEST(Ram, ReadOnlyRefusesEveryChange) {
     Options options;
     options.bytes = 1 << 20;
     options.disk.read_only = true;
-    DiskUser user(*open(options));
+    DiskUser user(open(options));
     std::vector<std::byte> data(512);
     EXPECT_EQ(user.read(0, data), Status::ok);
     EXPECT_EQ(user.write(0, data), Status::read_only);
