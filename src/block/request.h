@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "block/split.h"
 
 #include <mqblk/bio.h>
 
@@ -103,12 +104,18 @@ class alignas(64) Request {
         return result;
     }
 
+    /// How for_each_segment cuts, so that it yields as many pieces as next_cut counted under the same limits.
+    void limit_segments(const QueueLimits& limits) noexcept {
+        max_segment_size_ = max_piece_bytes(limits);
+        seg_boundary_mask_ = limits.seg_boundary_mask;
+    }
+
   private:
     friend class ChannelCore;
     friend class Queue;
-    friend class Dispatcher;
-    Bio* bios_ = nullptr;           // first of those it serves; merged ones are chained by progress.next
-    ChannelCore* channel_ = nullptr;
+    friend class TimerWheel;
+    Bio* bios_ = nullptr;           // first of those it serves; merged ones are chained by progress.next; null: a flush
+    ChannelCore* channel_ = nullptr;  // null: a reserved tag, the driver's own
     DeviceCore* device_ = nullptr;
     Queue* queue_ = nullptr;
     std::size_t max_segment_size_ = ~0ull;

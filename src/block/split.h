@@ -12,6 +12,11 @@
 
 namespace mqblk::block {
 
+/// The longest memory piece, kept to the alignment: `unlimited` itself is no multiple of anything.
+[[nodiscard]] constexpr std::uint64_t max_piece_bytes(const QueueLimits& limits) noexcept {
+    return limits.max_segment_size & ~limits.dma_alignment;
+}
+
 /// The next piece of a bio that has issued `bio.progress` so far.
 struct Cut {
     std::uint64_t sectors = 0;   ///< 0: nothing can be cut; `status` says why
@@ -25,8 +30,8 @@ struct Cut {
 /// Moves `bio.progress` over `sectors`.
 void advance(Bio& bio, std::uint64_t sectors) noexcept;
 
-/// What can be said of a bio before anything is done: block alignment, data length equal to sectors, range, operation
-/// offered, write protection.
+/// What can be said of a bio before anything is done: block alignment, range, operation offered, write protection, data
+/// length equal to sectors, memory alignment. All but a flush must have sectors; a flush has nothing to check.
 [[nodiscard]] Status check(const QueueLimits& limits, std::uint64_t device_sectors, bool read_only, const Bio&) noexcept;
 
 /// What a request covers, for the merge decision.

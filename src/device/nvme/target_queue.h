@@ -21,7 +21,7 @@ class Reactor;
 
 namespace mqblk::device::nvme {
 
-class Controller;
+class QueueCore;
 class Target;
 struct NamespaceChannel;  // the core's: one namespace as this reactor sees it
 
@@ -29,17 +29,24 @@ struct NamespaceChannel;  // the core's: one namespace as this reactor sees it
 struct TargetCommand {
     // The transport's.
     wire::nvme::Command command;
-    Segments data;                 ///< after plan(): memory of plan.bytes; filled before execute() for host-to-controller
+    Segments data;  ///< after plan(): memory of plan.bytes; filled before execute() for host-to-controller
     void (*respond)(TargetCommand&) noexcept = nullptr;  ///< `completion` is set; may run within execute()
     void* transport = nullptr;
 
-    // The core's.
+    // The core's. The transport reads `completion`, and `direct` if the plan says `lent`.
     wire::nvme::Completion completion;
-    Bio bio;
-    Segment direct{nullptr, 0};    ///< media memory lent in place of a buffer
+    Segment direct{nullptr, 0};  ///< media memory lent in place of a buffer
+    QueueCore* queue = nullptr;
     NamespaceChannel* channel = nullptr;
-    TargetCommand* next = nullptr;
-    std::uint64_t scratch[4] = {};
+    void (*step)(TargetCommand&) noexcept = nullptr;  ///< goes on when a bio of several ended well
+    TargetCommand* next = nullptr;                    ///< in the list that holds it
+    TargetCommand* fused = nullptr;                   ///< the other half of a fused pair
+    std::uint64_t position = 0;                       ///< how far a command of several bios has come
+    std::uint32_t bytes = 0;                          ///< of data, as planned
+    std::uint16_t failure = 0;                        ///< found between plan() and execute(): the command ends with it
+    std::uint8_t state = 0;
+    bool changes_media = false;  ///< counted in its channel's writes
+    Bio bio;
 };
 
 enum class Direction : std::uint8_t { none, to_controller, to_host };
@@ -64,13 +71,17 @@ class TargetQueue {
 
     /// `port` selects which subsystems and hosts are visible; `allow_lending` is off where digests need stable data.
     TargetQueue(Target&, Reactor&, unsigned port, Events&, bool allow_lending);
-    /// All commands have been responded to (outstanding() == 0).
+    /// All commands have been responded to and all loans released (outstanding() == 0, loans() == 0).
     ~TargetQueue();
     TargetQueue(const TargetQueue&) = delete;
     TargetQueue& operator=(const TargetQueue&) = delete;
 
     [[nodiscard]] Plan plan(TargetCommand&) noexcept;
     void execute(TargetCommand&) noexcept;
+    /// The transport is done with the memory that a read was lent, its data being sent: after `respond`, once for each
+    /// command planned with `lent` and Direction::to_host that went through execute(). Until then the loan keeps the
+    /// namespace's device open and counts in loans().
+    void release(TargetCommand&) noexcept;
     /// The transport gives a planned command up before execute() (connection lost, data digest wrong).
     void abandon(TargetCommand&) noexcept;
 
@@ -83,16 +94,19 @@ class TargetQueue {
     void disconnect() noexcept;
 
     [[nodiscard]] unsigned outstanding() const noexcept;    ///< planned and not yet responded to
+    [[nodiscard]] unsigned loans() const noexcept;          ///< reads lent, executed and not yet released
     [[nodiscard]] bool connected() const noexcept;          ///< Connect succeeded
     [[nodiscard]] std::uint16_t queue_id() const noexcept;  ///< after Connect
     [[nodiscard]] std::uint16_t depth() const noexcept;     ///< SQSIZE + 1 after Connect; 32 before
     [[nodiscard]] bool flow_control() const noexcept;       ///< false: SQHD is not maintained, SUCCESS may be used
     [[nodiscard]] std::uint32_t in_capsule_bytes() const noexcept;  ///< largest in-capsule data now
-    [[nodiscard]] std::string peer_nqn() const;             ///< host NQN after Connect, for logs
+    [[nodiscard]] std::string peer_nqn() const;                     ///< host NQN after Connect, for logs
+
+    /// Who is at the other end ("127.0.0.1:51234"), for Target::controllers(); before Connect is carried out.
+    void set_peer(std::string address);
 
   private:
-    struct Impl;
-    std::unique_ptr<Impl> impl_;
+    std::shared_ptr<QueueCore> core_;
 };
 
 }  // namespace mqblk::device::nvme

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/commands/commands.h"
+#include "registry/schemes.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace mqblk::cli {
+
+namespace {
+
+constexpr std::string_view uri_rules =
+    "A URI names a device: scheme[+transport]://address/path?option=value&option=value\n"
+    "A value that is itself a URI stands in square brackets: nvme+loop:///1?ns=[ram://?size=64M]\n"
+    "Sizes take k, M, G, T (powers of 1024); times need ns, us, ms, s, m or h; %XX writes any other character.\n\n";
+
+constexpr std::string_view exit_codes =
+    "0      done\n"
+    "1      the operation was tried and failed, in whole or in part\n"
+    "2      the command line, a URI or a value in it is wrong; nothing was done\n"
+    "3      data were compared or verified, and differ\n"
+    "128+N  ended by signal N (130 for Ctrl-C)\n";
+
+class HelpCommand final : public Command {
+  public:
+    void declare(CLI::App& app) override {
+        app.add_option("TOPIC", topic_, "uris or exit")->check(CLI::IsMember({"uris", "exit"}));
+        app.add_flag("--markdown", markdown_, "The table of URIs as Markdown");
+    }
+
+    Result<int> run(const Invocation& invocation) override {
+        if (topic_ == "exit") {
+            fmt::print("{}", exit_codes);
+        } else if (topic_.empty()) {
+            for (const auto& info : commands()) fmt::print("{:<12} {}\n", info.name, info.summary);
+            fmt::print("\n`mqblk COMMAND --help` for each; `mqblk help uris` for what URIs name.\n");
+        } else if (invocation.json) {
+            fmt::print("{}\n", schemes_as_json().dump(2));
+        } else if (markdown_) {
+            fmt::print("{}", registry::describe_schemes(true));
+        } else {
+            fmt::print("{}{}", uri_rules, registry::describe_schemes(false));
+        }
+        return exit_ok;
+    }
+
+  private:
+    static nlohmann::ordered_json schemes_as_json() {
+        auto list = nlohmann::ordered_json::array();
+        for (const auto& scheme : registry::schemes()) {
+            nlohmann::ordered_json entry{{"scheme", scheme.name},
+                                         {"form", scheme.form},
+                                         {"summary", scheme.summary},
+                                         {"example", scheme.example},
+                                         {"options", nlohmann::ordered_json::array()}};
+            for (const auto& option : scheme.options) {
+                entry["options"].push_back({{"name", option.name},
+                                            {"form", option.form},
+                                            {"default", option.standard},
+                                            {"help", option.help},
+                                            {"repeats", option.repeats}});
+            }
+            list.push_back(std::move(entry));
+        }
+        return {{"schemes", std::move(list)}};
+    }
+
+    std::string topic_;
+    bool markdown_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_help() {
+    return std::make_unique<HelpCommand>();
+}
+
+}  // namespace mqblk::cli

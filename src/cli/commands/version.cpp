@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/commands/commands.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace mqblk::cli {
+
+namespace {
+
+class VersionCommand final : public Command {
+  public:
+    void declare(CLI::App&) override {}
+
+    Result<int> run(const Invocation& invocation) override {
+        utsname system{};
+        uname(&system);
+        if (invocation.json) {
+            const nlohmann::ordered_json report{
+                {"mqblk version", "mqblk-" MQBLK_VERSION}, {"compiler", __VERSION__}, {"kernel", system.release}};
+            fmt::print("{}\n", report.dump(2));
+        } else {
+            fmt::print("mqblk-{}\ncompiler {}\nkernel {}\n", MQBLK_VERSION, __VERSION__, system.release);
+        }
+        return exit_ok;
+    }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_version() {
+    return std::make_unique<VersionCommand>();
+}
+
+}  // namespace mqblk::cli

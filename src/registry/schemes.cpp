@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/schemes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <vector>
+
+namespace mqblk::registry {
+
+namespace {
+
+constexpr OptionInfo size_option{"size", "SIZE", "", "size of the disk, a multiple of its block"};
+constexpr OptionInfo block_option{"block", "512|4096", "512", "logical block in bytes"};
+constexpr OptionInfo queues_option{"queues", "N", "1 for each CPU", "hardware queues"};
+constexpr OptionInfo depth_option{"depth", "N", "128", "requests in flight for each queue"};
+constexpr OptionInfo ro_option{"ro", "0|1", "0", "write-protected"};
+
+constexpr std::array null_options{
+    OptionInfo{"size", "SIZE", "1G", "size of the disk, a multiple of its block"},
+    block_option,
+    queues_option,
+    depth_option,
+    OptionInfo{"latency", "TIME", "0", "each request takes at least this long"},
+    OptionInfo{"threaded", "0|1", "0", "complete on a thread of each queue's own"},
+    ro_option,
+};
+constexpr std::array ram_options{size_option, block_option, queues_option, depth_option, ro_option};
+constexpr std::array file_options{
+    OptionInfo{"size", "SIZE", "", "create the file with this size, or require it of one that exists"},
+    block_option,
+    queues_option,
+    depth_option,
+    OptionInfo{"direct", "auto|yes|no", "auto", "bypass the page cache (O_DIRECT)"},
+    ro_option,
+};
+
+constexpr OptionInfo host_queues{"queues", "N", "1 for each thread", "most I/O queues to ask for"};
+constexpr OptionInfo hostnqn_option{"hostnqn", "NQN", "stable, of this machine and user", "how this host names itself"};
+constexpr OptionInfo timeout_option{"timeout", "TIME", "30s", "longest time for one request before it is aborted"};
+constexpr OptionInfo keep_alive_option{"keep_alive", "TIME", "5s", "keep-alive time-out to ask for; 0 for none"};
+constexpr OptionInfo loss_option{"ctrl_loss_tmo", "TIME", "600s", "without a connection for so long, I/O fails"};
+
+constexpr std::array tcp_options{
+    host_queues,
+    depth_option,
+    OptionInfo{"hdgst", "0|1", "0", "header digests"},
+    OptionInfo{"ddgst", "0|1", "0", "data digests"},
+    keep_alive_option,
+    loss_option,
+    OptionInfo{"reconnect_delay", "TIME", "2s", "first wait before connecting again; doubles up to ten times that"},
+    OptionInfo{"connect_timeout", "TIME", "10s", "longest time for a connection to be made"},
+    timeout_option,
+    hostnqn_option,
+};
+constexpr std::array loop_options{
+    OptionInfo{"ns", "[URI]", "", "a namespace of a target made for this device; may be repeated: 1, 2, …", true},
+    host_queues,
+    depth_option,
+    keep_alive_option,
+    timeout_option,
+    hostnqn_option,
+};
+
+constexpr std::array table{
+    SchemeInfo{"null", "null://", "Keeps nothing: reads give zeroes, writes vanish. For measuring what is above it.",
+               "null://?size=1G", null_options, open_null},
+    SchemeInfo{"ram", "ram://", "Memory of this process, gone with it; pages are taken when first written.",
+               "ram://?size=64M", ram_options, open_ram},
+    SchemeInfo{"file", "file:///PATH", "A regular file or a block device.", "file:///var/tmp/disk.img?size=1G",
+               file_options, open_file},
+    SchemeInfo{"nvme+tcp", "nvme+tcp://HOST[:PORT]/NQN/NSID",
+               "A namespace of an NVMe/TCP target; port 4420 unless given.",
+               "nvme+tcp://127.0.0.1:4420/nqn.2026-01.io.mqblk:disks/1", tcp_options, open_nvme_tcp},
+    SchemeInfo{"nvme+loop", "nvme+loop:///[NQN/]NSID",
+               "A namespace of an NVMe target in this process, without a socket; with ns= the target is made first.",
+               "nvme+loop:///1?ns=[ram://?size=64M]", loop_options, open_nvme_loop},
+};
+
+}  // namespace
+
+std::span<const SchemeInfo> schemes() noexcept {
+    return table;
+}
+
+Result<const SchemeInfo*> find_scheme(std::string_view name) {
+    std::vector<std::string_view> names;
+    for (const auto& scheme : table) {
+        if (scheme.name == name) return &scheme;
+        names.push_back(scheme.name);
+    }
+    const auto meant = closest(name, names);
+    return fail(Errc::not_found, fmt::format("no kind of device is called \"{}\"{}; there are {}", name,
+                                             meant.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", meant),
+                                             fmt::join(names, ", ")));
+}
+
+std::string describe_schemes(bool markdown) {
+    std::string text;
+    for (const auto& scheme : table) {
+        if (markdown) {
+            text += fmt::format("### `{}`\n\n{}\n\n`{}`\n\n| option | value | default | |\n| --- | --- | --- | --- |\n",
+                                scheme.form, scheme.summary, scheme.example);
+        } else {
+            text += fmt::format("{}\n  {}\n  e.g. {}\n", scheme.form, scheme.summary, scheme.example);
+        }
+        for (const auto& option : scheme.options) {
+            if (markdown) {
+                std::string form;  // a table's cell must not hold a bare "|"
+                for (const char c : option.form) form += c == '|' ? std::string("\\|") : std::string(1, c);
+                text += fmt::format("| `{}` | {} | {} | {} |\n", option.name, form, option.standard, option.help);
+            } else {
+                const auto left = fmt::format("{}={}", option.name, option.form);
+                text += fmt::format("    {:<24} {}{}\n", left, option.help,
+                                    option.standard.empty() ? "" : fmt::format(" (default {})", option.standard));
+            }
+        }
+        text += '\n';
+    }
+    return text;
+}
+
+}  // namespace mqblk::registry
