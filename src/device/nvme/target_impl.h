@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a Target is inside: subsystems, ports, and the workers of the reactors that carry its queues. Lock order: the
+// target's mutex, then a subsystem's, then a controller's or a namespace's; nothing calls out with one of them held.
+#pragma once
+
+#include "device/nvme/limits.h"
+#include "device/nvme/subsystem.h"
+#include "device/nvme/target.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mqblk::device::nvme {
+
+class Worker;
+
+struct Target::Impl {
+    explicit Impl(Options);
+
+    const Options options;
+    const AnnouncedLimits limits;
+    const std::shared_ptr<Subsystem> discovery;
+
+    // For queues; control path.
+
+    /// The subsystem that `nqn` names, the discovery service included; null if there is none.
+    [[nodiscard]] std::shared_ptr<Subsystem> find(std::string_view nqn) const;
+    [[nodiscard]] std::optional<PortConfig> port(unsigned id) const;
+    /// The worker of the calling thread's reactor; made if this is its first queue.
+    [[nodiscard]] std::shared_ptr<Worker> worker(Reactor&);
+
+    /// Records of the discovery log for `host` that comes through `port`, and their generation, at one instant.
+    struct DiscoveryView {
+        std::uint64_t generation;
+        std::vector<PortConfig> ports;       ///< of the same transport
+        std::vector<std::string> subsystems;  ///< that the host may use
+    };
+    [[nodiscard]] DiscoveryView discovery_view(unsigned port, const std::string& host) const;
+    /// Something that the discovery log shows has changed: new generation, event to every discovery controller.
+    void discovery_changed();
+
+    /// Runs `task` once on the thread of every worker, with the worker; on the calling thread at once if it has one.
+    void on_every_worker(const std::function<void(Worker&)>& task);
+
+    [[nodiscard]] Result<std::shared_ptr<Subsystem>> subsystem(const std::string& nqn) const;
+    [[nodiscard]] Result<> retire(const std::shared_ptr<Subsystem>&, const std::shared_ptr<Namespace>&);
+    [[nodiscard]] std::uint32_t take_slot();
+
+    mutable std::mutex mutex;
+    // Under the mutex.
+    std::map<std::string, std::shared_ptr<Subsystem>, std::less<>> subsystems;
+    std::map<unsigned, PortConfig> ports;
+    std::uint64_t generation = 1;
+    std::vector<bool> slots;  // namespace slots in use
+    struct WorkerEntry {
+        Reactor* reactor;
+        Worker* identity;
+        std::weak_ptr<Worker> worker;
+    };
+    std::vector<WorkerEntry> workers;  // a worker takes its entry out before its reactor may go
+};
+
+}  // namespace mqblk::device::nvme
