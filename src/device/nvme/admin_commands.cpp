@@ -69,15 +69,19 @@ Plan plan_admin(QueueCore& queue, TargetCommand& command) noexcept {
     switch (sqe.opcode) {
         case opcode::identify:
             return queue.admit(command, Direction::to_host, static_cast<std::uint32_t>(wire::nvme::identify_bytes));
-        case opcode::get_log_page: return plan_get_log_page(queue, command);
+        case opcode::get_log_page:
+            return plan_get_log_page(queue, command);
         case opcode::get_features:
-        case opcode::set_features: return plan_features(queue, command);
+        case opcode::set_features:
+            return plan_features(queue, command);
         case opcode::abort:
             if (controller.subsystem->discovery) break;
             return queue.admit(command, Direction::none, 0);
         case opcode::async_event_request:
-        case opcode::keep_alive: return queue.admit(command, Direction::none, 0);
-        default: break;
+        case opcode::keep_alive:
+            return queue.admit(command, Direction::none, 0);
+        default:
+            break;
     }
     return queue.refuse(command, status::invalid_opcode | status::do_not_retry);
 }
@@ -90,11 +94,16 @@ void execute_admin(QueueCore& queue, TargetCommand& command) noexcept {
             return queue.complete(command, identify(controller, command.command, command.data));
         case opcode::get_log_page:
             return queue.complete(command, get_log_page(controller, command.command, command.data));
-        case opcode::get_features: return queue.complete(command, get_features(controller, command));
-        case opcode::set_features: return queue.complete(command, set_features(controller, command));
-        case opcode::abort: return execute_abort(queue, command);
-        case opcode::keep_alive: return execute_keep_alive(queue, command);
-        default: break;
+        case opcode::get_features:
+            return queue.complete(command, get_features(controller, command));
+        case opcode::set_features:
+            return queue.complete(command, set_features(controller, command));
+        case opcode::abort:
+            return execute_abort(queue, command);
+        case opcode::keep_alive:
+            return execute_keep_alive(queue, command);
+        default:
+            break;
     }
     if (!controller.events.hold(command)) {
         queue.complete(command, status::async_event_limit_exceeded | status::do_not_retry);

@@ -56,8 +56,8 @@ void AsyncEvents::deliver() noexcept {
         TargetCommand& command = *held_[0];
         std::move(held_.begin() + 1, held_.begin() + static_cast<std::ptrdiff_t>(count_), held_.begin());
         --count_;
-        command.completion.result = wire::nvme::event_result(wire::nvme::event_type::notice, kind_facts[kind].information,
-                                                             kind_facts[kind].log_page);
+        command.completion.result = wire::nvme::event_result(wire::nvme::event_type::notice,
+                                                             kind_facts[kind].information, kind_facts[kind].log_page);
         command.queue->complete(command, wire::nvme::status::success);
     }
 }

@@ -74,11 +74,12 @@ void execute_check(TargetCommand& command) noexcept {
     const std::uint64_t bytes = checked_bytes(command);
     if (ns.direct != nullptr) {
         const unsigned shift = ns.block_shift - 9u;
-        const Segment media = ns.direct->map(wire::nvme::first_block(command.command) << shift, bytes / sector_bytes, false);
+        const Segment media =
+            ns.direct->map(wire::nvme::first_block(command.command) << shift, bytes / sector_bytes, false);
         if (media.data != nullptr && media.bytes == bytes) {
             const bool same = !is_compare(command) || equals(command.data, 0, media.data, media.bytes);
-            return end_check(command, same ? status::success
-                                           : std::uint16_t{status::compare_failure | status::do_not_retry});
+            return end_check(command,
+                             same ? status::success : std::uint16_t{status::compare_failure | status::do_not_retry});
         }
     }
     command.step = &check_step;

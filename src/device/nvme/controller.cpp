@@ -30,7 +30,9 @@ Controller::Controller(Target::Impl& owner, Config config)
     set_keep_alive(config.keep_alive_ms);
 }
 
-Controller::~Controller() { subsystem->release_controller_id(id); }
+Controller::~Controller() {
+    subsystem->release_controller_id(id);
+}
 
 // --- Queues -----------------------------------------------------------------------------------------------------
 

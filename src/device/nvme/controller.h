@@ -53,8 +53,8 @@ class Controller : public std::enable_shared_from_this<Controller> {
     const std::string peer;
 
     // Read by every I/O command; written by the admin thread.
-    alignas(64) std::atomic<bool> ready{false};          ///< CSTS.RDY
-    std::atomic<bool> write_cache{true};                 ///< feature 06h: off makes every write a FUA one
+    alignas(64) std::atomic<bool> ready{false};  ///< CSTS.RDY
+    std::atomic<bool> write_cache{true};         ///< feature 06h: off makes every write a FUA one
 
     // Any thread.
     alignas(64) ErrorLog errors;
@@ -66,7 +66,9 @@ class Controller : public std::enable_shared_from_this<Controller> {
     void end(std::uint16_t status);
     void namespace_changed(std::uint32_t nsid);
     void discovery_changed();
-    [[nodiscard]] std::uint32_t keep_alive_ms() const noexcept { return keep_alive_ms_.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint32_t keep_alive_ms() const noexcept {
+        return keep_alive_ms_.load(std::memory_order_relaxed);
+    }
 
     // Admin thread only.
 
@@ -106,7 +108,7 @@ class Controller : public std::enable_shared_from_this<Controller> {
 
     mutable std::mutex mutex_;
     // Under the mutex.
-    Reactor* admin_reactor_ = nullptr;  // null before start() and after stop()
+    Reactor* admin_reactor_ = nullptr;              // null before start() and after stop()
     std::vector<std::weak_ptr<QueueCore>> queues_;  // by queue id; 0 is the admin queue
     bool ending_ = false;
 };

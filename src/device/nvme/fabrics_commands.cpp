@@ -37,11 +37,20 @@ std::uint16_t property_get(const Controller& controller, const PropertyCommand& 
         return status::invalid_field | status::do_not_retry;
     }
     switch (sqe.offset) {
-        case property::cap: result = controller.capabilities(); break;
-        case property::vs: result = wire::nvme::version_1_4; break;
-        case property::cc: result = controller.configuration(); break;
-        case property::csts: result = controller.status_register(); break;
-        default: return status::invalid_field | status::do_not_retry;
+        case property::cap:
+            result = controller.capabilities();
+            break;
+        case property::vs:
+            result = wire::nvme::version_1_4;
+            break;
+        case property::cc:
+            result = controller.configuration();
+            break;
+        case property::csts:
+            result = controller.status_register();
+            break;
+        default:
+            return status::invalid_field | status::do_not_retry;
     }
     return status::success;
 }
@@ -72,19 +81,22 @@ Plan plan_fabrics(QueueCore& queue, TargetCommand& command) noexcept {
         case type::disconnect:
             if (queue.queue_id() == 0) break;
             return queue.admit(command, Direction::none, 0);
-        default: return queue.refuse(command, status::invalid_field | status::do_not_retry);
+        default:
+            return queue.refuse(command, status::invalid_field | status::do_not_retry);
     }
     return queue.refuse(command, status::fabrics_invalid_queue_type | status::do_not_retry);
 }
 
 void execute_fabrics(QueueCore& queue, TargetCommand& command) noexcept {
     switch (wire::nvme::fabrics_type_of(command.command)) {
-        case type::connect: return execute_connect(queue, command);
+        case type::connect:
+            return execute_connect(queue, command);
         case type::disconnect:
             // The queue is none any more; the host closes the connection.
             queue.detach();
             return queue.complete(command, status::success);
-        default: break;
+        default:
+            break;
     }
     const auto& sqe = std::bit_cast<PropertyCommand>(command.command);
     if (queue.controller() == nullptr) return queue.complete(command, status::aborted_queue_deleted);

@@ -71,8 +71,10 @@ bool is_known(std::uint8_t id) noexcept {
         case feature::keep_alive_timer:
         case feature::host_behavior:
         case feature::command_set_profile:
-        case feature::host_id: return true;
-        default: return false;
+        case feature::host_id:
+            return true;
+        default:
+            return false;
     }
 }
 
@@ -94,8 +96,10 @@ std::uint32_t word_of(Controller& controller, std::uint8_t id, bool defaults) no
         }
         case feature::async_event_config:
             return defaults ? controller.events.supported() : controller.events.enabled();
-        case feature::keep_alive_timer: return defaults ? 0 : controller.keep_alive_ms();
-        default: return 0;
+        case feature::keep_alive_timer:
+            return defaults ? 0 : controller.keep_alive_ms();
+        default:
+            return 0;
     }
 }
 
@@ -105,10 +109,14 @@ std::uint32_t feature_data_bytes(const Command& sqe) noexcept {
     const bool get = sqe.opcode == wire::nvme::admin_opcode::get_features;
     if (get && wire::nvme::feature_select_of(sqe) == capabilities) return 0;
     switch (wire::nvme::feature_of(sqe)) {
-        case feature::timestamp: return wire::nvme::timestamp_bytes;
-        case feature::host_behavior: return wire::nvme::host_behavior_bytes;
-        case feature::host_id: return (sqe.cdw11 & 1) != 0 ? wire::nvme::host_id_bytes : 8;
-        default: return 0;
+        case feature::timestamp:
+            return wire::nvme::timestamp_bytes;
+        case feature::host_behavior:
+            return wire::nvme::host_behavior_bytes;
+        case feature::host_id:
+            return (sqe.cdw11 & 1) != 0 ? wire::nvme::host_id_bytes : 8;
+        default:
+            return 0;
     }
 }
 
@@ -124,7 +132,8 @@ std::uint16_t get_features(Controller& controller, TargetCommand& command) {
     }
     const bool defaults = select != current;
     switch (id) {
-        case feature::timestamp: return get_timestamp(controller, command);
+        case feature::timestamp:
+            return get_timestamp(controller, command);
         case feature::host_behavior: {
             const std::array<std::uint8_t, wire::nvme::host_behavior_bytes> none{};
             const auto& value = defaults ? none : controller.host_behavior;
@@ -136,7 +145,9 @@ std::uint16_t get_features(Controller& controller, TargetCommand& command) {
             if ((sqe.cdw11 & 1) == 0) return invalid_field;
             copy_in(command.data, 0, controller.host_id.data(), controller.host_id.size());
             return status::success;
-        default: command.completion.result = word_of(controller, id, defaults); return status::success;
+        default:
+            command.completion.result = word_of(controller, id, defaults);
+            return status::success;
     }
 }
 
@@ -150,23 +161,29 @@ std::uint16_t set_features(Controller& controller, TargetCommand& command) {
         case feature::volatile_write_cache:
             controller.write_cache.store((value & 1) != 0, std::memory_order_relaxed);
             return status::success;
-        case feature::number_of_queues: return set_number_of_queues(controller, command);
+        case feature::number_of_queues:
+            return set_number_of_queues(controller, command);
         case feature::async_event_config:
             if ((value & ~controller.events.configurable()) != 0) return invalid_field;
             controller.events.enable(value);
             return status::success;
-        case feature::timestamp: return set_timestamp(controller, command);
-        case feature::keep_alive_timer: controller.set_keep_alive(value); return status::success;
+        case feature::timestamp:
+            return set_timestamp(controller, command);
+        case feature::keep_alive_timer:
+            controller.set_keep_alive(value);
+            return status::success;
         case feature::host_behavior:
             if (!copy_out(command.data, 0, controller.host_behavior.data(), controller.host_behavior.size())) {
                 return status::sgl_invalid_data_length;
             }
             return status::success;
-        case feature::host_id: return status::command_sequence_error | status::do_not_retry;  // Connect said it
+        case feature::host_id:
+            return status::command_sequence_error | status::do_not_retry;  // Connect said it
         case feature::command_set_profile:
             if ((value & 0x1ff) == 0) return status::success;
             return invalid_field;
-        default: return status::feature_not_changeable | status::do_not_retry;
+        default:
+            return status::feature_not_changeable | status::do_not_retry;
     }
 }
 

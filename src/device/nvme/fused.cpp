@@ -87,9 +87,8 @@ void begin_pair(TargetCommand& first) {
         ns.fused_first = &first;
         // Given up by each channel when it has drained; the last one starts the pair, on the pair's own thread. The
         // queue has a command outstanding until then, so it and its reactor are there.
-        drained.reset(static_cast<char*>(nullptr), [&reactor, &first](char*) {
-            reactor.post([&first] { run_pair(first); });
-        });
+        drained.reset(static_cast<char*>(nullptr),
+                      [&reactor, &first](char*) { reactor.post([&first] { run_pair(first); }); });
         here = post_to_channels(ns, first.queue->worker(),
                                 [drained](NamespaceChannel& channel) { hold(channel, drained); });
     }
@@ -188,7 +187,8 @@ Plan plan_fused(QueueCore& queue, TargetCommand& command) noexcept {
             }
             return plan;
         }
-        default: return queue.refuse(command, status::invalid_field | status::do_not_retry);
+        default:
+            return queue.refuse(command, status::invalid_field | status::do_not_retry);
     }
 }
 

@@ -100,7 +100,8 @@ std::uint16_t identify_namespace(Controller& controller, std::uint32_t nsid, Pag
     id->nmic = wire::nvme::nmic_shared;
     id->dlfeat = wire::nvme::dlfeat_write_zeroes_deallocate;
     const std::uint32_t chunk_blocks = limits.chunk_sectors >> (shift - 9);
-    if (std::has_single_bit(chunk_blocks) && chunk_blocks <= 0xffff) id->noiob = static_cast<std::uint16_t>(chunk_blocks);
+    if (std::has_single_bit(chunk_blocks) && chunk_blocks <= 0xffff)
+        id->noiob = static_cast<std::uint16_t>(chunk_blocks);
     const le64 capacity = std::uint64_t{id->nsze} << shift;
     std::copy_n(reinterpret_cast<const std::uint8_t*>(&capacity), sizeof capacity, id->nvmcap);
     id->npwg = id->npwa = zero_based_blocks(std::max(limits.physical_block_size, limits.io_min), shift);
@@ -117,10 +118,9 @@ std::uint16_t identify_namespace(Controller& controller, std::uint32_t nsid, Pag
 std::uint16_t active_namespaces(Controller& controller, std::uint32_t after, PageWindow& page) {
     if (after >= 0xfffffffe) return invalid_namespace;
     const rcu::ReadLock reading;
-    controller.subsystem->namespaces().for_each([&](std::uint64_t nsid, Namespace&) {
-        if (nsid > after && page.position() < wire::nvme::identify_bytes) {
-            page.append(le32{static_cast<std::uint32_t>(nsid)});
-        }
+    controller.subsystem->namespaces().for_each(after + 1, [&](std::uint32_t nsid, const Namespace&) {
+        page.append(le32{nsid});
+        return page.position() < wire::nvme::identify_bytes;
     });
     return status::success;
 }
@@ -156,20 +156,25 @@ std::uint16_t identify(Controller& controller, const Command& sqe, Segments data
     if (controller.subsystem->discovery) return invalid_field;
     const bool nvm = wire::nvme::identify_csi(sqe) == wire::nvme::csi_nvm;
     switch (what) {
-        case cns::identify_namespace: return identify_namespace(controller, sqe.namespace_id, page);
-        case cns::active_namespaces: return active_namespaces(controller, sqe.namespace_id, page);
-        case cns::descriptors: return namespace_descriptors(controller, sqe.namespace_id, page);
+        case cns::identify_namespace:
+            return identify_namespace(controller, sqe.namespace_id, page);
+        case cns::active_namespaces:
+            return active_namespaces(controller, sqe.namespace_id, page);
+        case cns::descriptors:
+            return namespace_descriptors(controller, sqe.namespace_id, page);
         case cns::command_set_namespace:
             if (!nvm) return invalid_field;
             // The NVM command set's page holds protection formats only, and there are none: zeroes.
             return controller.subsystem->get(sqe.namespace_id) ? status::success : invalid_namespace;
-        case cns::command_set_controller: return nvm ? identify_controller_nvm(controller, page) : invalid_field;
+        case cns::command_set_controller:
+            return nvm ? identify_controller_nvm(controller, page) : invalid_field;
         case cns::command_set_active_namespaces:
             return nvm ? active_namespaces(controller, sqe.namespace_id, page) : invalid_field;
         case cns::command_set_list:
             page.append(le64{1});  // combination 0: the NVM command set
             return status::success;
-        default: return invalid_field;
+        default:
+            return invalid_field;
     }
 }
 

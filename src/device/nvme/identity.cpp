@@ -94,7 +94,9 @@ std::string uuid_text(const Uuid& uuid) {
     return text;
 }
 
-std::string nguid_text(const Uuid& nguid) { return hex(nguid); }
+std::string nguid_text(const Uuid& nguid) {
+    return hex(nguid);
+}
 
 Result<Uuid> parse_uuid(std::string_view what, std::string_view text) {
     Uuid uuid{};

@@ -18,30 +18,45 @@ using wire::nvme::Command;
 
 std::uint16_t nvme_status(Status result, std::uint8_t opcode) noexcept {
     switch (result) {
-        case Status::ok: return status::success;
-        case Status::invalid: return status::invalid_field | status::do_not_retry;
-        case Status::out_of_range: return status::lba_out_of_range | status::do_not_retry;
-        case Status::not_supported: return status::invalid_opcode | status::do_not_retry;
-        case Status::read_only: return status::namespace_write_protected | status::do_not_retry;
-        case Status::no_space: return status::capacity_exceeded | status::do_not_retry;
+        case Status::ok:
+            return status::success;
+        case Status::invalid:
+            return status::invalid_field | status::do_not_retry;
+        case Status::out_of_range:
+            return status::lba_out_of_range | status::do_not_retry;
+        case Status::not_supported:
+            return status::invalid_opcode | status::do_not_retry;
+        case Status::read_only:
+            return status::namespace_write_protected | status::do_not_retry;
+        case Status::no_space:
+            return status::capacity_exceeded | status::do_not_retry;
         case Status::medium_error:
             return wire::nvme::goes_to_controller(opcode) && opcode != io_opcode::compare
                        ? status::write_fault
                        : status::unrecovered_read_error;
-        case Status::miscompare: return status::compare_failure | status::do_not_retry;
-        case Status::protection: return status::reservation_conflict | status::do_not_retry;
-        case Status::io_error: return status::internal_error;
-        case Status::timed_out: return status::command_interrupted;
-        case Status::aborted: return status::aborted_by_request;
-        case Status::transport: return status::transient_transport_error;
-        case Status::removed: return status::invalid_namespace | status::do_not_retry;
+        case Status::miscompare:
+            return status::compare_failure | status::do_not_retry;
+        case Status::protection:
+            return status::reservation_conflict | status::do_not_retry;
+        case Status::io_error:
+            return status::internal_error;
+        case Status::timed_out:
+            return status::command_interrupted;
+        case Status::aborted:
+            return status::aborted_by_request;
+        case Status::transport:
+            return status::transient_transport_error;
+        case Status::removed:
+            return status::invalid_namespace | status::do_not_retry;
     }
     return status::internal_error;
 }
 
 NamespaceChannel* take_channel(QueueCore& queue, TargetCommand& command, std::uint16_t& why) noexcept {
-    NamespaceChannel* const channel = queue.worker().find(*queue.controller()->subsystem, command.command.namespace_id, why);
-    if (channel == nullptr) [[unlikely]] return nullptr;
+    NamespaceChannel* const channel =
+        queue.worker().find(*queue.controller()->subsystem, command.command.namespace_id, why);
+    if (channel == nullptr) [[unlikely]]
+        return nullptr;
     if (channel->ns->removed.load(std::memory_order_relaxed)) [[unlikely]] {
         why = status::invalid_namespace | status::do_not_retry;
         return nullptr;
@@ -60,8 +75,7 @@ std::uint16_t check_range(const NamespaceChannel& channel, std::uint64_t first, 
 namespace {
 
 bool wants_fua(const QueueCore& queue, const Command& sqe) noexcept {
-    return (sqe.cdw12 & wire::nvme::rw_fua) != 0 ||
-           !queue.controller()->write_cache.load(std::memory_order_relaxed);
+    return (sqe.cdw12 & wire::nvme::rw_fua) != 0 || !queue.controller()->write_cache.load(std::memory_order_relaxed);
 }
 
 void io_bio_done(Bio& bio) noexcept {
@@ -106,7 +120,8 @@ Plan plan_transfer(QueueCore& queue, TargetCommand& command) noexcept {
     const bool write = sqe.opcode == io_opcode::write;
     std::uint16_t why = 0;
     NamespaceChannel* const channel = take_channel(queue, command, why);
-    if (channel == nullptr) [[unlikely]] return queue.refuse(command, why);
+    if (channel == nullptr) [[unlikely]]
+        return queue.refuse(command, why);
     const Namespace& ns = *channel->ns;
     if (write && ns.read_only.load(std::memory_order_relaxed)) [[unlikely]] {
         return queue.refuse(command, status::namespace_write_protected | status::do_not_retry);
@@ -116,11 +131,13 @@ Plan plan_transfer(QueueCore& queue, TargetCommand& command) noexcept {
         return queue.refuse(command, status::invalid_field | status::do_not_retry);
     }
     why = check_range(*channel, wire::nvme::first_block(sqe), wire::nvme::block_count(sqe));
-    if (why != 0) [[unlikely]] return queue.refuse(command, why);
+    if (why != 0) [[unlikely]]
+        return queue.refuse(command, why);
     command.changes_media = write;
-    Plan plan = queue.admit(command, write ? Direction::to_controller : Direction::to_host,
-                            static_cast<std::uint32_t>(bytes));
-    if (plan.status != 0) [[unlikely]] return plan;
+    Plan plan =
+        queue.admit(command, write ? Direction::to_controller : Direction::to_host, static_cast<std::uint32_t>(bytes));
+    if (plan.status != 0) [[unlikely]]
+        return plan;
     plan.memory_mask = ns.memory_mask.load(std::memory_order_relaxed);
     command.bio.flags = write && wants_fua(queue, sqe) ? bio_fua : 0;
     command.direct = lend_memory(queue, command, write);
@@ -178,34 +195,47 @@ Plan plan_io(QueueCore& queue, TargetCommand& command) noexcept {
     }
     switch (sqe.opcode) {
         case io_opcode::read:
-        case io_opcode::write: return plan_transfer(queue, command);
-        case io_opcode::flush: return plan_flush(queue, command);
+        case io_opcode::write:
+            return plan_transfer(queue, command);
+        case io_opcode::flush:
+            return plan_flush(queue, command);
         case io_opcode::compare:
-        case io_opcode::verify: return plan_check(queue, command);
-        case io_opcode::write_zeroes: return plan_write_zeroes(queue, command);
-        case io_opcode::dataset_management: return plan_dataset_management(queue, command);
-        default: return queue.refuse(command, status::invalid_opcode | status::do_not_retry);
+        case io_opcode::verify:
+            return plan_check(queue, command);
+        case io_opcode::write_zeroes:
+            return plan_write_zeroes(queue, command);
+        case io_opcode::dataset_management:
+            return plan_dataset_management(queue, command);
+        default:
+            return queue.refuse(command, status::invalid_opcode | status::do_not_retry);
     }
 }
 
 void execute_io(QueueCore& queue, TargetCommand& command) noexcept {
     NamespaceChannel& channel = *command.channel;
     if (!command.counted) {
-        if (command.command.flags != wire::nvme::flag_psdt_sgl) [[unlikely]] return execute_fused(command);
+        if (command.command.flags != wire::nvme::flag_psdt_sgl) [[unlikely]]
+            return execute_fused(command);
         if (channel.closing) [[unlikely]] {
             return queue.complete(command, status::invalid_namespace | status::do_not_retry);
         }
-        if (command.changes_media && channel.hold_writes > 0) [[unlikely]] return hold_write(command);
+        if (command.changes_media && channel.hold_writes > 0) [[unlikely]]
+            return hold_write(command);
         command.counted = true;
         queue.worker().start(channel, command.changes_media);
     }
     switch (command.command.opcode) {
         case io_opcode::read:
-        case io_opcode::write: return execute_transfer(queue, command);
-        case io_opcode::flush: return start_bio(command, Op::flush, 0, 0, 0, {});
-        case io_opcode::write_zeroes: return execute_write_zeroes(command);
-        case io_opcode::dataset_management: return execute_dataset_management(command);
-        default: return execute_check(command);
+        case io_opcode::write:
+            return execute_transfer(queue, command);
+        case io_opcode::flush:
+            return start_bio(command, Op::flush, 0, 0, 0, {});
+        case io_opcode::write_zeroes:
+            return execute_write_zeroes(command);
+        case io_opcode::dataset_management:
+            return execute_dataset_management(command);
+        default:
+            return execute_check(command);
     }
 }
 

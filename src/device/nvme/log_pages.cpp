@@ -53,9 +53,9 @@ void write_effects(PageWindow& page) {
     namespace admin = wire::nvme::admin_opcode;
     namespace io = wire::nvme::io_opcode;
     const auto log = std::make_unique<wire::nvme::EffectsLog>();
-    for (const std::uint8_t opcode : {admin::get_log_page, admin::identify, admin::abort, admin::set_features,
-                                      admin::get_features, admin::async_event_request, admin::keep_alive,
-                                      admin::fabrics}) {
+    for (const std::uint8_t opcode :
+         {admin::get_log_page, admin::identify, admin::abort, admin::set_features, admin::get_features,
+          admin::async_event_request, admin::keep_alive, admin::fabrics}) {
         log->admin[opcode] = effect::supported;
     }
     for (const std::uint8_t opcode : {io::flush, io::read, io::compare, io::verify, admin::fabrics}) {
@@ -90,10 +90,17 @@ std::uint16_t write_page(Controller& controller, const Command& sqe, PageWindow&
         return status::invalid_log_page | status::do_not_retry;
     }
     switch (id) {
-        case log_id::error: controller.errors.write(page); return status::success;
-        case log_id::smart: return write_smart(controller, sqe.namespace_id, page);
-        case log_id::firmware: write_firmware(page); return status::success;
-        case log_id::changed_namespaces: controller.write_changed(page); return status::success;
+        case log_id::error:
+            controller.errors.write(page);
+            return status::success;
+        case log_id::smart:
+            return write_smart(controller, sqe.namespace_id, page);
+        case log_id::firmware:
+            write_firmware(page);
+            return status::success;
+        case log_id::changed_namespaces:
+            controller.write_changed(page);
+            return status::success;
         case log_id::effects:
             if (sqe.cdw14 >> 24 != 0) return status::invalid_field | status::do_not_retry;  // other command sets
             write_effects(page);
@@ -101,8 +108,11 @@ std::uint16_t write_page(Controller& controller, const Command& sqe, PageWindow&
         case log_id::ana:
             write_ana(controller, (sqe.cdw10 & wire::nvme::log_ana_groups_only) != 0, page);
             return status::success;
-        case log_id::discovery: write_discovery_log(controller, page); return status::success;
-        default: return status::invalid_log_page | status::do_not_retry;
+        case log_id::discovery:
+            write_discovery_log(controller, page);
+            return status::success;
+        default:
+            return status::invalid_log_page | status::do_not_retry;
     }
 }
 

@@ -31,7 +31,7 @@ struct TargetCommand;
 
 /// Reads and writes as the SMART log counts them. One writer each; any thread reads.
 struct IoCounters {
-    std::atomic<std::uint64_t> reads{0}, writes{0};                 ///< commands
+    std::atomic<std::uint64_t> reads{0}, writes{0};                  ///< commands
     std::atomic<std::uint64_t> sectors_read{0}, sectors_written{0};  ///< of 512 bytes
     std::atomic<std::uint64_t> media_errors{0};
 

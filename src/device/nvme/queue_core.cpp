@@ -31,7 +31,9 @@ QueueCore::QueueCore(Target::Impl& target, Reactor& reactor, unsigned port, Targ
       loop_(is_loop(target, port)),
       port_(port) {}
 
-QueueCore::~QueueCore() { assert(worker_ == nullptr); }
+QueueCore::~QueueCore() {
+    assert(worker_ == nullptr);
+}
 
 void QueueCore::shut() noexcept {
     disconnect();
@@ -90,14 +92,18 @@ Plan QueueCore::plan(TargetCommand& command) noexcept {
     commands_.store(commands_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 
     const Command& sqe = command.command;
-    if (closed_ || disconnected_) [[unlikely]] return refuse(command, status::aborted_queue_deleted);
+    if (closed_ || disconnected_) [[unlikely]]
+        return refuse(command, status::aborted_queue_deleted);
     if ((sqe.flags & wire::nvme::flag_fuse_mask) != wire::nvme::flag_fuse_second) {
-        if (fused_first != nullptr) [[unlikely]] break_fused();
+        if (fused_first != nullptr) [[unlikely]]
+            break_fused();
         fused_first_failed = false;
     }
-    if (sqe.opcode == wire::nvme::admin_opcode::fabrics) [[unlikely]] return plan_fabrics(*this, command);
+    if (sqe.opcode == wire::nvme::admin_opcode::fabrics) [[unlikely]]
+        return plan_fabrics(*this, command);
     // NVMe-oF 1.1, section 3.3: Connect comes first on every queue.
-    if (!controller_) [[unlikely]] return refuse(command, status::command_sequence_error | status::do_not_retry);
+    if (!controller_) [[unlikely]]
+        return refuse(command, status::command_sequence_error | status::do_not_retry);
     return queue_id_ == 0 ? plan_admin(*this, command) : plan_io(*this, command);
 }
 
@@ -118,7 +124,8 @@ void QueueCore::fill_completion(TargetCommand& command, std::uint16_t why) const
 }
 
 Plan QueueCore::admit(TargetCommand& command, Direction direction, std::uint32_t bytes) noexcept {
-    if (const auto why = check_sgl(command.command, direction, bytes)) [[unlikely]] return refuse(command, why);
+    if (const auto why = check_sgl(command.command, direction, bytes)) [[unlikely]]
+        return refuse(command, why);
     command.bytes = bytes;
     command.state = command_planned;
     ++outstanding_;
@@ -132,7 +139,8 @@ Plan QueueCore::admit(TargetCommand& command, Direction direction, std::uint32_t
 std::uint16_t QueueCore::check_sgl(const Command& sqe, Direction direction, std::uint32_t bytes) const noexcept {
     const wire::nvme::Sgl& sgl = sqe.data;
     switch (sgl.type) {
-        case wire::nvme::sgl_transport_data: break;
+        case wire::nvme::sgl_transport_data:
+            break;
         case wire::nvme::sgl_in_capsule:
             if (direction == Direction::to_host) return status::invalid_field | status::do_not_retry;
             if (loop_) return status::sgl_invalid_type | status::do_not_retry;
@@ -144,7 +152,8 @@ std::uint16_t QueueCore::check_sgl(const Command& sqe, Direction direction, std:
             // Elsewhere an address means nothing; an empty descriptor of zeroes is a command without data.
             if (!loop_ && (sgl.length != 0 || bytes != 0)) return status::sgl_invalid_type | status::do_not_retry;
             break;
-        default: return status::sgl_invalid_type | status::do_not_retry;
+        default:
+            return status::sgl_invalid_type | status::do_not_retry;
     }
     if (sgl.length != bytes) return status::sgl_invalid_data_length | status::do_not_retry;
     return status::success;
@@ -155,8 +164,10 @@ std::uint16_t QueueCore::check_sgl(const Command& sqe, Direction direction, std:
 void QueueCore::execute(TargetCommand& command) noexcept {
     assert(command.state == command_planned);
     command.state = command_executing;
-    if (command.failure != 0) [[unlikely]] return complete(command, command.failure);
-    if (command.command.opcode == wire::nvme::admin_opcode::fabrics) [[unlikely]] return execute_fabrics(*this, command);
+    if (command.failure != 0) [[unlikely]]
+        return complete(command, command.failure);
+    if (command.command.opcode == wire::nvme::admin_opcode::fabrics) [[unlikely]]
+        return execute_fabrics(*this, command);
     return queue_id_ == 0 ? execute_admin(*this, command) : execute_io(*this, command);
 }
 
@@ -175,7 +186,8 @@ void QueueCore::complete(TargetCommand& command, std::uint16_t why) noexcept {
         }
     }
     fill_completion(command, why);
-    if (why != status::success && controller_) [[unlikely]] controller_->errors.record(queue_id_, command.command, why);
+    if (why != status::success && controller_) [[unlikely]]
+        controller_->errors.record(queue_id_, command.command, why);
     --outstanding_;
     command.respond(command);
 }
@@ -213,25 +225,60 @@ void QueueCore::break_fused() noexcept {
 
 TargetQueue::TargetQueue(Target& target, Reactor& reactor, unsigned port, Events& events, bool allow_lending)
     : core_(std::make_shared<QueueCore>(target.impl(), reactor, port, events, allow_lending)) {}
-TargetQueue::~TargetQueue() { core_->shut(); }
+TargetQueue::~TargetQueue() {
+    core_->shut();
+}
 
-Plan TargetQueue::plan(TargetCommand& command) noexcept { return core_->plan(command); }
-void TargetQueue::execute(TargetCommand& command) noexcept { core_->execute(command); }
-void TargetQueue::abandon(TargetCommand& command) noexcept { core_->abandon(command); }
-void TargetQueue::release(TargetCommand& command) noexcept { core_->release(command); }
-unsigned TargetQueue::poll() noexcept { return core_->poll(); }
-bool TargetQueue::prepare_sleep() noexcept { return true; }
-void TargetQueue::disconnect() noexcept { core_->disconnect(); }
-unsigned TargetQueue::outstanding() const noexcept { return core_->outstanding(); }
-unsigned TargetQueue::loans() const noexcept { return core_->loans(); }
-bool TargetQueue::connected() const noexcept { return core_->controller() != nullptr; }
-std::uint16_t TargetQueue::queue_id() const noexcept { return core_->queue_id(); }
-std::uint16_t TargetQueue::depth() const noexcept { return core_->depth(); }
-bool TargetQueue::flow_control() const noexcept { return core_->flow_control(); }
-std::uint32_t TargetQueue::in_capsule_bytes() const noexcept { return core_->in_capsule_bytes(); }
+Plan TargetQueue::plan(TargetCommand& command) noexcept {
+    return core_->plan(command);
+}
+void TargetQueue::execute(TargetCommand& command) noexcept {
+    core_->execute(command);
+}
+void TargetQueue::abandon(TargetCommand& command) noexcept {
+    core_->abandon(command);
+}
+void TargetQueue::release(TargetCommand& command) noexcept {
+    core_->release(command);
+}
+unsigned TargetQueue::poll() noexcept {
+    return core_->poll();
+}
+bool TargetQueue::prepare_sleep() noexcept {
+    return true;
+}
+bool TargetQueue::wait() noexcept {
+    return core_->worker().wait();
+}
+void TargetQueue::disconnect() noexcept {
+    core_->disconnect();
+}
+unsigned TargetQueue::outstanding() const noexcept {
+    return core_->outstanding();
+}
+unsigned TargetQueue::loans() const noexcept {
+    return core_->loans();
+}
+bool TargetQueue::connected() const noexcept {
+    return core_->controller() != nullptr;
+}
+std::uint16_t TargetQueue::queue_id() const noexcept {
+    return core_->queue_id();
+}
+std::uint16_t TargetQueue::depth() const noexcept {
+    return core_->depth();
+}
+bool TargetQueue::flow_control() const noexcept {
+    return core_->flow_control();
+}
+std::uint32_t TargetQueue::in_capsule_bytes() const noexcept {
+    return core_->in_capsule_bytes();
+}
 std::string TargetQueue::peer_nqn() const {
     return core_->controller() != nullptr ? core_->controller()->host_nqn : std::string();
 }
-void TargetQueue::set_peer(std::string address) { core_->set_peer(std::move(address)); }
+void TargetQueue::set_peer(std::string address) {
+    core_->set_peer(std::move(address));
+}
 
 }  // namespace mqblk::device::nvme

@@ -18,9 +18,9 @@ namespace mqblk::device::nvme {
 /// TargetCommand::state.
 enum CommandState : std::uint8_t {
     command_idle,
-    command_planned,    ///< the transport moves its data
+    command_planned,  ///< the transport moves its data
     command_executing,
-    command_loaned,     ///< responded to; the transport still sends from media memory
+    command_loaned,  ///< responded to; the transport still sends from media memory
 };
 
 class QueueCore : public std::enable_shared_from_this<QueueCore> {

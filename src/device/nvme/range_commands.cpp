@@ -40,7 +40,9 @@ void write_zeroes_step(TargetCommand& command) noexcept {
     start_bio(command, Op::write, command.bio.flags, first, count, {&command.piece, 1});
 }
 
-std::uint32_t range_count(const Command& sqe) noexcept { return (sqe.cdw10 & 0xff) + 1; }
+std::uint32_t range_count(const Command& sqe) noexcept {
+    return (sqe.cdw10 & 0xff) + 1;
+}
 
 void discard_step(TargetCommand& command) noexcept {
     QueueCore& queue = *command.queue;

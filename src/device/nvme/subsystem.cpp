@@ -56,8 +56,9 @@ Result<std::uint32_t> Subsystem::reserve(std::uint32_t wanted, std::uint32_t mos
             ++nsid;
         }
         if (nsid > most) {
-            return fail(Errc::no_space,
-                        fmt::format("subsystem {} has {} namespaces, the most it can have; remove one first", nqn, most));
+            return fail(
+                Errc::no_space,
+                fmt::format("subsystem {} has {} namespaces, the most it can have; remove one first", nqn, most));
         }
     }
     if (nsid > most) {
@@ -81,8 +82,7 @@ void Subsystem::insert(std::shared_ptr<Namespace> ns) {
     const std::lock_guard lock(mutex_);
     Namespace& inserted = *ns;
     owned_.emplace(inserted.nsid, std::move(ns));
-    namespaces_.insert(inserted.nsid, &inserted);
-    ++changes_;
+    if (namespaces_.insert(inserted.nsid, inserted)) ++changes_;
 }
 
 std::shared_ptr<Namespace> Subsystem::erase(std::uint32_t nsid) {
@@ -146,7 +146,8 @@ std::shared_ptr<Controller> Subsystem::controller(std::uint16_t id) const {
     return found == controllers_.end() ? nullptr : found->second.lock();
 }
 
-// Locked ones are let go by the caller, outside the mutex: the last of them may end a controller, which comes back here.
+// Locked ones are let go by the caller, outside the mutex: the last of them may end a controller, which comes back
+// here.
 std::vector<std::shared_ptr<Controller>> Subsystem::controllers() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<Controller>> list;

@@ -40,26 +40,27 @@ struct Target::Impl {
     /// Records of the discovery log for `host` that comes through `port`, and their generation, at one instant.
     struct DiscoveryView {
         std::uint64_t generation;
-        std::vector<PortConfig> ports;       ///< of the same transport
+        std::vector<PortConfig> ports;        ///< of the same transport
         std::vector<std::string> subsystems;  ///< that the host may use
     };
     [[nodiscard]] DiscoveryView discovery_view(unsigned port, const std::string& host) const;
     /// Something that the discovery log shows has changed: new generation, event to every discovery controller.
     void discovery_changed();
 
-    /// Runs `task` once on the thread of every worker, with the worker; on the calling thread at once if it has one.
-    void on_every_worker(const std::function<void(Worker&)>& task);
+    // For the control path (target.cpp, target_namespaces.cpp).
 
     [[nodiscard]] Result<std::shared_ptr<Subsystem>> subsystem(const std::string& nqn) const;
+    /// Takes a namespace that is out of its subsystem's XArray away from every worker and lets its device go.
     [[nodiscard]] Result<> retire(const std::shared_ptr<Subsystem>&, const std::shared_ptr<Namespace>&);
     [[nodiscard]] std::uint32_t take_slot();
+    void give_back_slot(std::uint32_t slot);
 
     mutable std::mutex mutex;
     // Under the mutex.
     std::map<std::string, std::shared_ptr<Subsystem>, std::less<>> subsystems;
     std::map<unsigned, PortConfig> ports;
     std::uint64_t generation = 1;
-    std::vector<bool> slots;  // namespace slots in use
+    std::vector<bool> slots;  // in use by namespaces
     struct WorkerEntry {
         Reactor* reactor;
         Worker* identity;

@@ -92,6 +92,9 @@ class TargetQueue {
     /// Progress of the backends of this reactor; part of every pass. Returns events handled.
     unsigned poll() noexcept;
     bool prepare_sleep() noexcept;
+    /// Sleeps until something has ended in a backend of this reactor; false if nothing is there to wait for. Only for a
+    /// transport that must not return before its commands have ended.
+    bool wait() noexcept;
 
     /// The connection is gone: held commands (asynchronous events, fused first halves) are responded to with an abort
     /// status, which the transport discards; commands in a backend follow when it is done. The controller is told.

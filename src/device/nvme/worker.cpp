@@ -37,7 +37,8 @@ NamespaceChannel* Worker::find(const Subsystem& subsystem, std::uint32_t nsid, s
             return nullptr;
         }
         if (ns->slot < channels_.size()) [[likely]] {
-            if (NamespaceChannel* channel = channels_[ns->slot]) [[likely]] return channel;
+            if (NamespaceChannel* channel = channels_[ns->slot]) [[likely]]
+                return channel;
         }
         unopened = ns->shared_from_this();  // the subsystem holds it at least until readers are gone
     }
@@ -69,7 +70,8 @@ void Worker::start(NamespaceChannel& channel, bool changes_media) noexcept {
 void Worker::finish(NamespaceChannel& channel, bool changes_media) noexcept {
     assert(channel.busy > 0);
     --channel.busy;
-    if (changes_media && --channel.writes == 0 && channel.drained) [[unlikely]] channel.drained.reset();
+    if (changes_media && --channel.writes == 0 && channel.drained) [[unlikely]]
+        channel.drained.reset();
     if (channel.closing && channel.busy == 0 && !channel.close_posted) [[unlikely]] {
         // Not here: this may be a completion that the channel itself is delivering.
         channel.close_posted = true;
@@ -91,7 +93,8 @@ void Worker::submit(TargetCommand& command) noexcept {
 void Worker::release(NamespaceChannel& channel) noexcept {
     assert(channel.holders > 0);
     --channel.holders;
-    if (channel.closing && channel.holders == 0 && !channel.channel) [[unlikely]] forget(channel);
+    if (channel.closing && channel.holders == 0 && !channel.channel) [[unlikely]]
+        forget(channel);
 }
 
 unsigned Worker::poll() noexcept {

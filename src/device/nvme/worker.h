@@ -29,12 +29,12 @@ struct alignas(64) NamespaceChannel {
     Namespace* ns = nullptr;
     std::unique_ptr<Channel> channel;  ///< null once closed
     Worker* worker = nullptr;
-    std::uint32_t holders = 0;  ///< commands that were planned and have not ended
-    std::uint32_t busy = 0;     ///< commands in execution, and loans of media memory
-    std::uint32_t writes = 0;   ///< those of them that change the media
-    bool active = false;        ///< in the worker's list of channels to poll
-    bool closing = false;       ///< the namespace was removed
-    bool close_posted = false;  ///< a task will close it if it is not busy then
+    std::uint32_t holders = 0;      ///< commands that were planned and have not ended
+    std::uint32_t busy = 0;         ///< commands in execution, and loans of media memory
+    std::uint32_t writes = 0;       ///< those of them that change the media
+    bool active = false;            ///< in the worker's list of channels to poll
+    bool closing = false;           ///< the namespace was removed
+    bool close_posted = false;      ///< a task will close it if it is not busy then
     std::uint32_t hold_writes = 0;  ///< not 0: a fused pair runs, nothing may change the media
 
     IoCounters counters;
@@ -42,8 +42,8 @@ struct alignas(64) NamespaceChannel {
     // Rarely used.
     TargetCommand* held_first = nullptr;  ///< commands that wait for hold_writes to end
     TargetCommand** held_last = &held_first;
-    std::shared_ptr<void> drained;        ///< given up when `writes` is zero, for the fused pair that waits for it
-    std::shared_ptr<void> closed;         ///< given up when the channel is closed, for who removes the namespace
+    std::shared_ptr<void> drained;  ///< given up when `writes` is zero, for the fused pair that waits for it
+    std::shared_ptr<void> closed;   ///< given up when the channel is closed, for who removes the namespace
     std::shared_ptr<Namespace> keep;
     std::shared_ptr<char> alive = std::make_shared<char>();  ///< tasks posted to it look whether it is there still
 };
@@ -94,7 +94,7 @@ class Worker : public std::enable_shared_from_this<Worker> {
     const std::thread::id thread_;
     std::vector<NamespaceChannel*> channels_;  // by Namespace::slot; owned
     std::vector<NamespaceChannel*> active_;
-    std::vector<NamespaceChannel*> closing_;   // out of the table, not yet deleted; owned
+    std::vector<NamespaceChannel*> closing_;  // out of the table, not yet deleted; owned
     std::vector<std::byte> check_memory_;
     Segment check_buffer_{nullptr, 0};
     TargetCommand* check_owner_ = nullptr;
