@@ -9,7 +9,9 @@
 
 namespace mqblk::block {
 
-Time Queue::now() const noexcept { return active_ != nullptr ? active_->now() : reactor_->now(); }
+Time Queue::now() const noexcept {
+    return active_ != nullptr ? active_->now() : reactor_->now();
+}
 
 Request* Queue::first_use(std::uint32_t tag) noexcept {
     Request* const request = new (requests_ + std::size_t{tag} * stride_) Request;
@@ -22,9 +24,11 @@ Request* Queue::first_use(std::uint32_t tag) noexcept {
 
 Request* Queue::allocate(ChannelCore& channel) noexcept {
     const std::uint32_t tag = tags_.get();
-    if (tag == TagSet::none) [[unlikely]] return nullptr;
+    if (tag == TagSet::none) [[unlikely]]
+        return nullptr;
     Request* request = &at(tag);
-    if (request->queue_ == nullptr) [[unlikely]] request = first_use(tag);
+    if (request->queue_ == nullptr) [[unlikely]]
+        request = first_use(tag);
     ++request->generation;
     request->channel_ = &channel;
     ++channel.in_flight_;
@@ -50,7 +54,8 @@ void Queue::issue(Request& request, bool last) noexcept {
             wheel_.insert(request, request.started);
             if (request.deadline < timer_due_) start_timer(request);
             return;
-        case Issue::busy: break;
+        case Issue::busy:
+            break;
     }
     in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     if (!last) uncommitted_ = true;  // those before it were told that something follows
@@ -85,8 +90,10 @@ void Queue::finish(Request& request, Status status) noexcept {
     channel.end_pieces(request, status);
     tags_.put(request.tag);
     blocked_ = false;
-    if (channel.has_waiting()) [[unlikely]] waiting_.add(channel);
-    if (congested()) [[unlikely]] run_again_ = true;
+    if (channel.has_waiting()) [[unlikely]]
+        waiting_.add(channel);
+    if (congested()) [[unlikely]]
+        run_again_ = true;
 }
 
 void Queue::restart() noexcept {

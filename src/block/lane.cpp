@@ -47,9 +47,15 @@ void Lane::start_polling() noexcept {
     reactor_.add(*this);
 }
 
-void Lane::ready(ChannelCore& channel) noexcept { ready_.add(channel); }
-void Lane::plugged(ChannelCore& channel) noexcept { plugged_.add(channel); }
-void Lane::unplugged(ChannelCore& channel) noexcept { plugged_.remove(channel); }
+void Lane::ready(ChannelCore& channel) noexcept {
+    ready_.add(channel);
+}
+void Lane::plugged(ChannelCore& channel) noexcept {
+    plugged_.add(channel);
+}
+void Lane::unplugged(ChannelCore& channel) noexcept {
+    plugged_.remove(channel);
+}
 
 unsigned Lane::poll() noexcept {
     const unsigned done = pass(nullptr);
@@ -61,12 +67,15 @@ unsigned Lane::pass(ChannelCore* only) noexcept {
     passing_ = true;
     pass_time_ = {};
     events_ = 0;
-    if (set_.epoch() != epoch_) [[unlikely]] look_at_changes();
-    if (queue_.shared_) [[unlikely]] take_inbox();
+    if (set_.epoch() != epoch_) [[unlikely]]
+        look_at_changes();
+    if (queue_.shared_) [[unlikely]]
+        take_inbox();
     unsigned done = deliver(only);
     if (done == 0 || queue_.in_flight() != 0) {
         turn_queue();
-        if (queue_.shared_) [[unlikely]] take_inbox();
+        if (queue_.shared_) [[unlikely]]
+            take_inbox();
         done += deliver(only);
     }
     finish_pass();
@@ -176,7 +185,9 @@ void Lane::cancel(ChannelCore& channel, Status status) noexcept {
     queue_.waiting_.remove(channel);
 }
 
-void Lane::add(ChannelCore& channel) { channels_.push_back(&channel); }
+void Lane::add(ChannelCore& channel) {
+    channels_.push_back(&channel);
+}
 
 void Lane::remove(ChannelCore& channel) noexcept {
     {
@@ -190,7 +201,8 @@ void Lane::remove(ChannelCore& channel) noexcept {
     }
     while (channel.outstanding() != 0) {
         pass(&channel);
-        if (channel.outstanding() != 0) reactor_.run_once(Reactor::Sleep::yes, reactor_.now() + std::chrono::milliseconds(1));
+        if (channel.outstanding() != 0)
+            reactor_.run_once(Reactor::Sleep::yes, reactor_.now() + std::chrono::milliseconds(1));
     }
     const Hold hold(*this);  // whoever ended the last bio from another thread has let go of this lane
     queue_.waiting_.remove(channel);
