@@ -117,7 +117,9 @@ struct TxData {
     std::size_t offset = 0;
     std::uint32_t bytes = 0;
 };
-/// The stream no longer refers to the PDU's data: they were sent, or the stream closed. May send, not destroy.
+/// The stream no longer refers to the PDU's data, nor to those of PDUs queued before it: they were sent, or will not be.
+/// Runs once, in the order of queueing, within flush(), terminate() or close(), or within send() after the end. May
+/// send, not destroy.
 using Sent = void (*)(void* context) noexcept;
 
 class NvmeTcpStream {
