@@ -38,14 +38,16 @@ struct TargetCommand {
     Segment direct{nullptr, 0};  ///< media memory lent in place of a buffer
     QueueCore* queue = nullptr;
     NamespaceChannel* channel = nullptr;
-    void (*step)(TargetCommand&) noexcept = nullptr;  ///< goes on when a bio of several ended well
+    void (*step)(TargetCommand&) noexcept = nullptr;  ///< takes the end of a bio, for commands of several
     TargetCommand* next = nullptr;                    ///< in the list that holds it
     TargetCommand* fused = nullptr;                   ///< the other half of a fused pair
     std::uint64_t position = 0;                       ///< how far a command of several bios has come
     std::uint32_t bytes = 0;                          ///< of data, as planned
     std::uint16_t failure = 0;                        ///< found between plan() and execute(): the command ends with it
     std::uint8_t state = 0;
-    bool changes_media = false;  ///< counted in its channel's writes
+    bool changes_media = false;  ///< it is a write to its channel
+    bool counted = false;        ///< its channel counts it as busy
+    Segment piece{nullptr, 0};   ///< memory of the core's own that a bio uses
     Bio bio;
 };
 
@@ -88,6 +90,9 @@ class TargetQueue {
     /// Progress of the backends of this reactor; part of every pass. Returns events handled.
     unsigned poll() noexcept;
     bool prepare_sleep() noexcept;
+    /// Sleeps until something has ended in a backend of this reactor; false if nothing is there to wait for. Only for a
+    /// transport that must not return before its commands have ended.
+    bool wait() noexcept;
 
     /// The connection is gone: held commands (asynchronous events, fused first halves) are responded to with an abort
     /// status, which the transport discards; commands in a backend follow when it is done. The controller is told.
