@@ -60,7 +60,10 @@ Result<std::unique_ptr<BackingFile>> BackingFile::open(const Options& options) {
 
 BackingFile::~BackingFile() {
     if (created_) ::unlink(path_.c_str());
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ < 0) return;
+    // Explicitly: a ring that had the file registered may hold it for a moment longer than we do.
+    ::flock(fd_, LOCK_UN);
+    ::close(fd_);
 }
 
 Result<> BackingFile::open_descriptor(const Options& options) {

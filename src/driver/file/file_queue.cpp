@@ -61,7 +61,9 @@ Result<> FileQueue::set_up(Reactor& reactor, unsigned depth) {
 FileQueue::~FileQueue() {
     assert(outstanding_ == 0);
     watch_.reset();
-    if (ring_open_) io_uring_queue_exit(&ring_);
+    if (!ring_open_) return;
+    io_uring_unregister_files(&ring_);  // at once: the kernel takes a ring apart in its own time
+    io_uring_queue_exit(&ring_);
 }
 
 void FileQueue::prepare(Request& request) {
