@@ -53,7 +53,9 @@ Placement TcpQueue::initialize(const wire::nvme_tcp::IcReq& request) noexcept {
     rules.max_data = worker_.options.max_h2c_data_bytes;
     stream_.set_rules(rules);
     stream_.set_transmit(header_digest, data_digest, 4 * (request.hpda + 1u));
-    core_.emplace(worker_.target, worker_.reactor, worker_.port_id, *this, !data_digest);
+    core_.emplace(worker_.target, worker_.reactor, worker_.port_id, static_cast<TargetQueue::Events&>(*this),
+                  !data_digest);
+    core_->set_peer(stream_.connection().peer());
 
     wire::nvme_tcp::IcResp response;
     response.dgst = static_cast<std::uint8_t>((header_digest ? wire::nvme_tcp::dgst_header : 0) |
