@@ -13,6 +13,10 @@
 
 namespace mqblk {
 
+namespace block {
+class ChannelCore;
+}
+
 inline constexpr unsigned sector_bytes = 512;
 
 enum class Op : std::uint8_t { read, write, flush, discard, write_zeroes };
@@ -63,6 +67,10 @@ struct Bio {
         std::uint32_t pieces = 0;        ///< requests outstanding, plus one while pieces remain to be cut
         std::size_t segment_offset = 0;  ///< … and bytes into that segment
         std::int64_t queued_ns = 0;      ///< when it was submitted
+        block::ChannelCore* channel = nullptr;  ///< where it was submitted
+        Bio* last = nullptr;             ///< while it waits or is merged: the last of the bios chained behind it
+        std::uint32_t segments = 0;      ///< … and how many memory pieces all of them have; 0 = not counted
+        std::uint8_t stage = 0;          ///< position in a flush sequence
     } progress;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CRC32C (Castagnoli), as NVMe/TCP digests use it: RFC 3720, appendix B.4. By the processor's instruction where it has
-// one, else by table. Incremental: any split of the bytes gives the same value.
+// CRC32C (Castagnoli), as NVMe/TCP digests use it: RFC 3720, appendix B.4. ISA-L picks the fastest way the processor
+// has (carry-less multiplication, crc32 instruction, table). Incremental: any split of the bytes gives the same value.
 #pragma once
 
 #include <mqblk/bio.h>

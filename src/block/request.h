@@ -113,9 +113,9 @@ class alignas(64) Request {
   private:
     friend class ChannelCore;
     friend class Queue;
-    friend class Dispatcher;
-    Bio* bios_ = nullptr;           // first of those it serves; merged ones are chained by progress.next
-    ChannelCore* channel_ = nullptr;
+    friend class TimerWheel;
+    Bio* bios_ = nullptr;           // first of those it serves; merged ones are chained by progress.next; null: a flush
+    ChannelCore* channel_ = nullptr;  // null: a reserved tag, the driver's own
     DeviceCore* device_ = nullptr;
     Queue* queue_ = nullptr;
     std::size_t max_segment_size_ = ~0ull;

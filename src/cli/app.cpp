@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/app.h"
 
+#include "base/log.h"
 #include "cli/command.h"
 #include "cli/declare.h"
 #include "registry/options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -32,13 +31,6 @@ void complain(std::string_view message) {
     std::string line(message);
     std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
     fmt::print(stderr, "mqblk: {}\n", line);
-}
-
-void set_up_logging(unsigned verbose) {
-    auto log = spdlog::stderr_logger_mt("mqblk");
-    log->set_pattern("mqblk: %L %v");
-    log->set_level(verbose == 0 ? spdlog::level::err : verbose == 1 ? spdlog::level::info : spdlog::level::debug);
-    spdlog::set_default_logger(std::move(log));
 }
 
 /// Output that could not be written is a failure like any other.
@@ -96,7 +88,9 @@ int parse_and_run(int argc, const char* const* argv) {
     } catch (const CLI::ParseError& error) {
         return report_parse_error(app, error);
     }
-    set_up_logging(invocation.verbose);
+    set_log_level(invocation.verbose == 0   ? LogLevel::warning
+                  : invocation.verbose == 1 ? LogLevel::info
+                                            : LogLevel::debug);
     for (const auto& entry : declared) {
         if (entry.app->parsed()) return run_command(*entry.command, invocation);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/arguments.h"
 
-#include "registry/units.h"
+#include "base/units.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -12,23 +12,23 @@ namespace mqblk::cli {
 
 namespace {
 
-[[noreturn]] void wrong_argument(const std::string& name, const std::string& value, const std::string& why) {
-    throw CLI::ValidationError(fmt::format("{} {}", name, value), why);
+[[noreturn]] void wrong_argument(const std::string& message) {
+    throw CLI::ValidationError(message);
 }
 
 /// One item of a list of CPUs: "3" or "0-7".
 void add_core_range(const std::string& name, const std::string& whole, std::string_view item,
                     std::vector<unsigned>& cores) {
+    constexpr std::uint64_t most = 1u << 20;
     const auto dash = item.find('-');
-    const auto first = registry::parse_number(item.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : registry::parse_number(item.substr(dash + 1));
+    const auto first = parse_number(name, item.substr(0, dash), 0, most);
+    const auto last = dash == std::string_view::npos ? first : parse_number(name, item.substr(dash + 1), 0, most);
     if (!first || !last || *last < *first) {
-        wrong_argument(name, whole, "expected CPU numbers such as 0,2 or 0-3");
+        wrong_argument(fmt::format("{}={}: must be CPU numbers such as 0,2 or 0-3", name, whole));
     }
     const unsigned present = std::max(1u, std::thread::hardware_concurrency());
     if (*last >= present) {
-        wrong_argument(name, whole,
-                       fmt::format("CPU {} does not exist or may not be used; there are 0 to {}", *last, present - 1));
+        wrong_argument(fmt::format("{}={}: there is no CPU {}; there are 0 to {}", name, whole, *last, present - 1));
     }
     for (auto core = *first; core <= *last; ++core) cores.push_back(static_cast<unsigned>(core));
 }
@@ -38,12 +38,11 @@ void add_core_range(const std::string& name, const std::string& whole, std::stri
 CLI::Option* add_size(CLI::App& app, const std::string& name, std::uint64_t& target, const std::string& help,
                       std::uint64_t low, std::uint64_t high) {
     const auto read = [&target, name, low, high](const std::string& text) {
-        const auto value = registry::parse_size(text);
-        if (!value) wrong_argument(name, text, value.error().message());
+        const auto value = parse_size(name, text);
+        if (!value) wrong_argument(value.error().message());
         if (*value < low || *value > high) {
-            wrong_argument(name, text,
-                           fmt::format("out of range: {} to {} are allowed", registry::format_size(low),
-                                       registry::format_size(high)));
+            wrong_argument(
+                fmt::format("{}={}: must be from {} to {}", name, text, format_size(low), format_size(high)));
         }
         target = *value;
     };
@@ -53,12 +52,12 @@ CLI::Option* add_size(CLI::App& app, const std::string& name, std::uint64_t& tar
 CLI::Option* add_time(CLI::App& app, const std::string& name, Duration& target, const std::string& help, Duration low,
                       Duration high) {
     const auto read = [&target, name, low, high](const std::string& text) {
-        const auto value = registry::parse_time(text, true);
-        if (!value) wrong_argument(name, text, value.error().message());
+        const bool bare = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+        const auto value = parse_duration(name, bare ? text + "s" : text);
+        if (!value) wrong_argument(value.error().message());
         if (*value < low || *value > high) {
-            wrong_argument(name, text,
-                           fmt::format("out of range: {} to {} are allowed", registry::format_time(low),
-                                       registry::format_time(high)));
+            wrong_argument(
+                fmt::format("{}={}: must be from {} to {}", name, text, format_duration(low), format_duration(high)));
         }
         target = *value;
     };

@@ -48,7 +48,7 @@ class Connection {
     /// Half-close: the peer reads the end of the stream after what was sent.
     virtual void shutdown() noexcept = 0;
 
-    [[nodiscard]] virtual std::string peer() const = 0;   ///< "127.0.0.1:51234"
+    [[nodiscard]] virtual std::string peer() const = 0;  ///< "127.0.0.1:51234"
     [[nodiscard]] virtual std::string local() const = 0;
 };
 
@@ -61,7 +61,7 @@ struct Address {
 
 class Listener {
   public:
-    virtual ~Listener() = default;  ///< stops listening; accepted connections live on
+    virtual ~Listener() = default;                      ///< stops listening; accepted connections live on
     [[nodiscard]] virtual Address address() const = 0;  ///< with the port that was really taken
 };
 

@@ -22,11 +22,11 @@ namespace mqblk::fabric {
 /// The initiator owns it, in its request's payload, until `done` runs.
 struct LoopCommand {
     wire::nvme::Command command;
-    Segments data;              ///< host memory: source of a write, room for a read
+    Segments data;  ///< host memory: source of a write, room for a read
     std::uint64_t data_bytes = 0;
     /// Runs on the queue's thread, from poll() or from within submit().
     void (*done)(LoopCommand&, const wire::nvme::Completion&) noexcept = nullptr;
-    void* context = nullptr;    ///< the initiator's
+    void* context = nullptr;  ///< the initiator's
 };
 
 class LoopQueue {

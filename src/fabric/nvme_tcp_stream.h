@@ -35,7 +35,9 @@ struct RxChunk {
 class NvmeTcpBuffers {
   public:
     static constexpr std::size_t chunk_bytes = 128 * 1024;
+    static constexpr unsigned kept_chunks = 16;
     static constexpr std::size_t gather_segments = 512;
+    static constexpr std::size_t gather_bytes = 64 * 1024;
 
     NvmeTcpBuffers();
     ~NvmeTcpBuffers();
@@ -45,13 +47,15 @@ class NvmeTcpBuffers {
     /// Null when memory is out.
     [[nodiscard]] RxChunk* take() noexcept;
     void give(RxChunk*) noexcept;
-    /// Scratch for one gathering call.
-    [[nodiscard]] std::span<Segment> gather() noexcept { return gather_; }
+    /// Scratch for one gathering call: its segment list, and room for small pieces that are worth joining.
+    [[nodiscard]] std::span<Segment> segments() noexcept { return segments_; }
+    [[nodiscard]] std::span<std::byte> staging() noexcept { return {staging_.get(), gather_bytes}; }
 
   private:
     RxChunk* free_ = nullptr;
     unsigned free_count_ = 0;
-    std::array<Segment, gather_segments> gather_;
+    std::array<Segment, gather_segments> segments_{};
+    std::unique_ptr<std::byte[]> staging_;
 };
 
 /// A received PDU: its header is complete, its digest right, its fields sound. Valid during the callback.
@@ -87,8 +91,8 @@ struct Placement {
     }
 };
 
-/// The owner of a stream. Callbacks come from receive(); they may send, hold, release, change the rules, terminate and
-/// close(), but not destroy the stream.
+/// The owner of a stream. Callbacks come from receive() and flush(); they may send, hold, release, change the rules,
+/// terminate and close(), but not call receive() or flush() again, nor destroy the stream.
 class NvmeTcpHandler {
   public:
     /// A header arrived. PDUs without data are done with this call; for others it says where the data go.
@@ -177,16 +181,26 @@ class NvmeTcpStream {
     enum class State : std::uint8_t { open, terminated, closed };
 
     // Receiving (nvme_tcp_receive.cpp).
-    enum class RxStep : std::uint8_t { header, data, data_digest };
-    bool make_room() noexcept;
+    enum class RxStep : std::uint8_t { header, in_place, data, data_digest };
+    static constexpr std::uint32_t direct_bytes = 8192;   // data left from which on they skip the chunk
+    static constexpr std::uint32_t header_room = 256;     // the longest header with digest and padding
+    static constexpr std::uint32_t bulk_window = 1024;    // read beyond bulk data: the next headers, little else
+    static constexpr std::uint32_t least_window = 16384;  // a chunk with less room left is not read into any more
+    [[nodiscard]] bool make_room() noexcept;
+    [[nodiscard]] std::size_t receive_segments(std::span<Segment>, std::size_t& direct) const noexcept;
+    void drain() noexcept;
     void parse() noexcept;
-    bool parse_header() noexcept;
-    bool begin_data() noexcept;
-    bool take_data() noexcept;
-    bool finish_data() noexcept;
-    void absorb(std::size_t bytes) noexcept;
+    [[nodiscard]] bool parse_header() noexcept;
+    [[nodiscard]] bool begin_data() noexcept;
+    [[nodiscard]] bool deliver_in_place() noexcept;
+    [[nodiscard]] bool take_data() noexcept;
+    [[nodiscard]] bool finish_data() noexcept;
+    void keep_header() noexcept;
+    void absorb(std::size_t bytes, const std::byte* from) noexcept;
     void violate(const wire::nvme_tcp::Violation&, std::span<const std::byte> offending) noexcept;
+    void end(int error_number) noexcept;
     void drop_chunk() noexcept;
+    [[nodiscard]] std::uint32_t available() const noexcept { return end_ - begin_; }
 
     // Sending (nvme_tcp_transmit.cpp).
     struct TxPdu {
@@ -204,12 +218,14 @@ class NvmeTcpStream {
     static_assert(sizeof(TxPdu) == 128);
     void queue_pdu(wire::nvme_tcp::PduType, const void* header, std::size_t header_bytes, std::uint8_t flags,
                    const TxData&, Sent, void* context) noexcept;
-    void queue_control(std::span<const std::byte>) noexcept;
-    TxPdu& push() noexcept;
+    void queue_control(unsigned slot, std::size_t bytes) noexcept;
+    [[nodiscard]] TxPdu& push() noexcept;
     void consume(std::size_t sent_bytes) noexcept;
-    void drop_unsent(bool keep_partial) noexcept;
-    [[nodiscard]] std::size_t gather(std::span<Segment>, std::size_t& bytes) const noexcept;
+    template <class Header>
+    void queue_initialization(Header) noexcept;
+    void drop_unsent() noexcept;
     [[nodiscard]] static std::size_t pdu_bytes(const TxPdu&) noexcept;
+    [[nodiscard]] TxPdu& at(std::uint32_t index) noexcept { return ring_[index & (ring_.size() - 1)]; }
 
     std::unique_ptr<Connection> connection_;
     NvmeTcpBuffers& buffers_;
@@ -218,16 +234,17 @@ class NvmeTcpStream {
     State state_ = State::open;
 
     RxChunk* chunk_ = nullptr;
-    std::uint32_t begin_ = 0, end_ = 0;  ///< unparsed bytes of the chunk
-    unsigned chunks_ = 0;                ///< chunks that this stream holds or that are held for it
+    std::uint32_t begin_ = 0, end_ = 0;  // unparsed bytes of the chunk
+    unsigned chunks_ = 0;                // chunks that this stream reads into or that are held for it
     RxStep step_ = RxStep::header;
-    bool bulk_ = false;  ///< data are being received straight into the owner's segments
-    Placement place_;
+    bool bulk_ = false;       // data are being received straight into the owner's segments
+    bool receiving_ = false;  // within receive(): the chunk stays
     NvmeTcpPdu pdu_{};
+    Placement place_;
     std::uint32_t data_left_ = 0;
-    std::size_t place_index_ = 0, place_offset_ = 0;
+    std::size_t place_index_ = 0, place_offset_ = 0;  // where the next data byte goes
     Crc32c crc_;
-    std::array<std::byte, wire::nvme_tcp::max_header_bytes> header_;  ///< of the PDU whose data are on their way
+    std::array<std::byte, wire::nvme_tcp::max_header_bytes> header_;  // of the PDU whose data are on their way
 
     std::vector<TxPdu> ring_;            ///< size is zero or a power of two
     std::uint32_t head_ = 0, tail_ = 0;  ///< free-running
@@ -236,7 +253,7 @@ class NvmeTcpStream {
     bool transmit_header_digest_ = false, transmit_data_digest_ = false;
     bool blocked_ = false;
     std::array<std::byte, sizeof(wire::nvme_tcp::TermReq) + wire::nvme_tcp::max_term_data_bytes> control_[2];
-    Segment control_segments_[2] = {};
+    Segment control_segments_[2] = {};  // ICReq or ICResp, TermReq
 };
 
 }  // namespace mqblk::fabric

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/options.h"
 
-#include "registry/units.h"
+#include "base/units.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -75,14 +75,14 @@ void OptionReader::keep(std::string message) {
 void OptionReader::reject(std::string_view name, std::string_view why) {
     const auto* option = uri_.find(name);
     keep(option == nullptr ? fmt::format("{}: option \"{}\" {}", uri_.scheme, name, why)
-                           : fmt::format("{}: option {}={} {}", uri_.scheme, name, option->value, why));
+                           : fmt::format("{}: {}={}: {}", uri_.scheme, name, option->value, why));
 }
 
 const Uri::Option* OptionReader::find(std::string_view name) {
     const auto* option = uri_.find(name);
     if (option == nullptr) return nullptr;
     if (!option->nested.empty()) {
-        reject(name, "takes no URI");
+        reject(name, "must be a plain value, not a URI");
         return nullptr;
     }
     if (!option->has_value) {
@@ -95,13 +95,13 @@ const Uri::Option* OptionReader::find(std::string_view name) {
 std::uint64_t OptionReader::size(std::string_view name, std::uint64_t standard, std::uint64_t low, std::uint64_t high) {
     const auto* option = find(name);
     if (option == nullptr) return standard;
-    const auto value = parse_size(option->value);
+    const auto value = parse_size(name, option->value);
     if (!value) {
-        reject(name, fmt::format("is wrong: {}", value.error().message()));
+        keep(fmt::format("{}: {}", uri_.scheme, value.error().message()));
         return standard;
     }
     if (*value < low || *value > high) {
-        reject(name, fmt::format("is out of range: {} to {} are allowed", format_size(low), format_size(high)));
+        reject(name, fmt::format("must be from {} to {}", format_size(low), format_size(high)));
         return standard;
     }
     return *value;
@@ -111,13 +111,9 @@ std::uint64_t OptionReader::number(std::string_view name, std::uint64_t standard
                                    std::uint64_t high) {
     const auto* option = find(name);
     if (option == nullptr) return standard;
-    const auto value = parse_number(option->value);
+    const auto value = parse_number(name, option->value, low, high);
     if (!value) {
-        reject(name, fmt::format("is wrong: {}", value.error().message()));
-        return standard;
-    }
-    if (*value < low || *value > high) {
-        reject(name, fmt::format("is out of range: {} to {} are allowed", low, high));
+        keep(fmt::format("{}: {}", uri_.scheme, value.error().message()));
         return standard;
     }
     return *value;
@@ -126,13 +122,13 @@ std::uint64_t OptionReader::number(std::string_view name, std::uint64_t standard
 Duration OptionReader::time(std::string_view name, Duration standard, Duration low, Duration high) {
     const auto* option = find(name);
     if (option == nullptr) return standard;
-    const auto value = parse_time(option->value, false);
+    const auto value = parse_duration(name, option->value);
     if (!value) {
-        reject(name, fmt::format("is wrong: {}", value.error().message()));
+        keep(fmt::format("{}: {}", uri_.scheme, value.error().message()));
         return standard;
     }
     if (*value < low || *value > high) {
-        reject(name, fmt::format("is out of range: {} to {} are allowed", format_time(low), format_time(high)));
+        reject(name, fmt::format("must be from {} to {}", format_duration(low), format_duration(high)));
         return standard;
     }
     return *value;
@@ -145,7 +141,7 @@ bool OptionReader::flag(std::string_view name, bool standard) {
     constexpr std::array<std::string_view, 8> words{"0", "no", "off", "false", "1", "yes", "on", "true"};
     const auto found = std::find(words.begin(), words.end(), option->value);
     if (found == words.end() || !option->nested.empty()) {
-        reject(name, "is wrong: expected 0 or 1");
+        reject(name, "must be 0 or 1");
         return standard;
     }
     return found - words.begin() >= 4;
@@ -162,7 +158,7 @@ std::size_t OptionReader::choice(std::string_view name, std::span<const std::str
     if (option == nullptr) return standard;
     const auto found = std::find(allowed.begin(), allowed.end(), option->value);
     if (found != allowed.end()) return static_cast<std::size_t>(found - allowed.begin());
-    reject(name, fmt::format("is wrong: expected {}", fmt::join(allowed, " or ")));
+    reject(name, fmt::format("must be {}", fmt::join(allowed, " or ")));
     return standard;
 }
 
@@ -171,8 +167,8 @@ std::vector<const Uri*> OptionReader::uris(std::string_view name) {
     for (const auto& option : uri_.options) {
         if (option.name != name) continue;
         if (option.nested.empty()) {
-            keep(fmt::format("{}: option {}={} must be a URI in square brackets, such as {}=[ram://?size=64M]",
-                             uri_.scheme, name, option.value, name));
+            keep(fmt::format("{}: {}={}: must be a URI in square brackets, such as {}=[ram://?size=64M]", uri_.scheme,
+                             name, option.value, name));
         } else {
             result.push_back(&option.nested.front());
         }

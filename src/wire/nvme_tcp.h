@@ -34,7 +34,7 @@ enum PduFlag : std::uint8_t {
     flag_success = 8,  ///< SUCCESS: status 0, no CapsuleResp follows
 };
 
-inline constexpr std::size_t digest_bytes = 4;
+inline constexpr std::uint32_t digest_bytes = 4;
 inline constexpr std::size_t max_header_bytes = 128;        ///< largest HLEN of any PDU
 inline constexpr std::size_t max_term_data_bytes = 128;     ///< copy of the offending header in a TermReq
 inline constexpr std::uint32_t admin_capsule_bytes = 8192;  ///< in-capsule data of admin and fabrics commands
@@ -45,28 +45,28 @@ struct CommonHeader {
     std::uint8_t flags = 0;
     std::uint8_t hlen = 0;  ///< bytes of the header without digest
     std::uint8_t pdo = 0;   ///< offset of the data from the PDU's start; 0 without data
-    le32 plen;              ///< bytes of the whole PDU
+    le32 plen{};              ///< bytes of the whole PDU
 };
 static_assert(sizeof(CommonHeader) == 8);
 
 struct IcReq {
     static constexpr PduType type = PduType::ic_req;
-    CommonHeader ch;
-    le16 pfv;
+    CommonHeader ch{};
+    le16 pfv{};
     std::uint8_t hpda = 0;  ///< alignment of data to the host: 4 · (n + 1) bytes
     std::uint8_t dgst = 0;  ///< bit 0 header digest, bit 1 data digest
-    le32 maxr2t;            ///< R2Ts outstanding per command, 0's based
+    le32 maxr2t{};            ///< R2Ts outstanding per command, 0's based
     std::uint8_t reserved[112] = {};
 };
 static_assert(sizeof(IcReq) == 128 && offsetof(IcReq, maxr2t) == 12);
 
 struct IcResp {
     static constexpr PduType type = PduType::ic_resp;
-    CommonHeader ch;
-    le16 pfv;
+    CommonHeader ch{};
+    le16 pfv{};
     std::uint8_t cpda = 0;  ///< alignment of data to the controller: 4 · (n + 1) bytes
     std::uint8_t dgst = 0;
-    le32 maxh2cdata;  ///< most data in one H2CData PDU, bytes
+    le32 maxh2cdata{};  ///< most data in one H2CData PDU, bytes
     std::uint8_t reserved[112] = {};
 };
 static_assert(sizeof(IcResp) == 128 && offsetof(IcResp, maxh2cdata) == 12);
@@ -76,56 +76,56 @@ enum DigestBit : std::uint8_t { dgst_header = 1, dgst_data = 2 };
 
 /// H2CTermReq and C2HTermReq; up to 128 bytes of the offending header follow.
 struct TermReq {
-    CommonHeader ch;
-    le16 fes;
-    le32 fei;
+    CommonHeader ch{};
+    le16 fes{};
+    le32 fei{};
     std::uint8_t reserved[10] = {};
 };
 static_assert(sizeof(TermReq) == 24 && offsetof(TermReq, fei) == 10);
 
 struct CapsuleCmd {
     static constexpr PduType type = PduType::capsule_cmd;
-    CommonHeader ch;
-    nvme::Command command;
+    CommonHeader ch{};
+    nvme::Command command{};
 };
 static_assert(sizeof(CapsuleCmd) == 72);
 
 struct CapsuleResp {
     static constexpr PduType type = PduType::capsule_resp;
-    CommonHeader ch;
-    nvme::Completion completion;
+    CommonHeader ch{};
+    nvme::Completion completion{};
 };
 static_assert(sizeof(CapsuleResp) == 24);
 
 struct H2CData {
     static constexpr PduType type = PduType::h2c_data;
-    CommonHeader ch;
-    le16 cccid;  ///< command identifier of the capsule
-    le16 ttag;   ///< copied from the R2T
-    le32 datao;  ///< offset in the command's data
-    le32 datal;  ///< bytes of data in this PDU
+    CommonHeader ch{};
+    le16 cccid{};  ///< command identifier of the capsule
+    le16 ttag{};   ///< copied from the R2T
+    le32 datao{};  ///< offset in the command's data
+    le32 datal{};  ///< bytes of data in this PDU
     std::uint8_t reserved[4] = {};
 };
 static_assert(sizeof(H2CData) == 24 && offsetof(H2CData, datal) == 16);
 
 struct C2HData {
     static constexpr PduType type = PduType::c2h_data;
-    CommonHeader ch;
-    le16 cccid;
+    CommonHeader ch{};
+    le16 cccid{};
     std::uint8_t reserved0[2] = {};
-    le32 datao;
-    le32 datal;
+    le32 datao{};
+    le32 datal{};
     std::uint8_t reserved1[4] = {};
 };
 static_assert(sizeof(C2HData) == 24 && offsetof(C2HData, datal) == 16);
 
 struct R2T {
     static constexpr PduType type = PduType::r2t;
-    CommonHeader ch;
-    le16 cccid;
-    le16 ttag;
-    le32 r2to;  ///< first byte wanted
-    le32 r2tl;  ///< bytes wanted
+    CommonHeader ch{};
+    le16 cccid{};
+    le16 ttag{};
+    le32 r2to{};  ///< first byte wanted
+    le32 r2tl{};  ///< bytes wanted
     std::uint8_t reserved[4] = {};
 };
 static_assert(sizeof(R2T) == 24 && offsetof(R2T, r2tl) == 16);

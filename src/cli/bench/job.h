@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One job of a measurement: a thread with its reactor, one channel per device, and a fixed set of I/Os kept in flight.
+// The loop reads the clock once per completion pass and allocates nothing. Its result may be read after join().
+#pragma once
+
+#include "cli/bench/workload.h"
+
+#include <mqblk/error.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace mqblk::cli {
+
+/// What all jobs are told, by the thread that conducts them.
+struct Conductor {
+    enum Phase : int { wait, ramp, measure, stop };
+    std::atomic<int> phase{wait};
+    std::function<void()> job_ended;  ///< from a job's thread, once for each job
+
+    struct Live {
+        std::atomic<std::uint64_t> ios{0}, bytes{0};  ///< of successful I/Os, updated now and then, for progress
+    } live;
+
+    void advance(Phase to) {
+        phase.store(to);
+        phase.notify_all();
+    }
+};
+
+class Job {
+  public:
+    Job(const Workload&, const std::vector<BenchDevice>&, Conductor&, unsigned index);
+    ~Job();
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+
+    /// Starts the thread and waits until it has opened its channels. It begins when the conductor leaves `wait`.
+    [[nodiscard]] Result<> start();
+    /// The phase changed: look at it now.
+    void wake() noexcept;
+    void join();
+    [[nodiscard]] const JobResult& result() const noexcept;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mqblk::cli

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/bench/run.h"
+
+#include "base/steady_clock.h"
+#include "cli/bench/job.h"
+#include "cli/numbers.h"
+#include "cli/progress.h"
+#include "cli/signals.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace mqblk::cli {
+
+namespace {
+
+double seconds_of(const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+class Usage {
+  public:
+    Usage() { getrusage(RUSAGE_SELF, &before_); }
+    void store(BenchResult& result, double thread_seconds) const {
+        rusage now;
+        getrusage(RUSAGE_SELF, &now);
+        if (thread_seconds > 0) {
+            result.user_cpu_percent = 100 * (seconds_of(now.ru_utime) - seconds_of(before_.ru_utime)) / thread_seconds;
+            result.system_cpu_percent =
+                100 * (seconds_of(now.ru_stime) - seconds_of(before_.ru_stime)) / thread_seconds;
+        }
+        const auto grown = [](long to, long from) { return static_cast<std::uint64_t>(to - from); };
+        result.context_switches =
+            grown(now.ru_nvcsw, before_.ru_nvcsw) + grown(now.ru_nivcsw, before_.ru_nivcsw);
+        result.major_faults = grown(now.ru_majflt, before_.ru_majflt);
+        result.minor_faults = grown(now.ru_minflt, before_.ru_minflt);
+    }
+
+  private:
+    rusage before_;
+};
+
+/// The clockwork: moves the phases on and shows progress until every job has ended.
+class Conduct {
+  public:
+    Conduct(const Workload& work, Conductor& conductor, std::vector<std::unique_ptr<Job>>& jobs, Signals& signals,
+            const std::atomic<unsigned>& running)
+        : work_(work), conductor_(conductor), jobs_(jobs), signals_(signals), running_(running) {}
+
+    void run(Progress& progress) {
+        tell(work_.ramp.count() > 0 ? Conductor::ramp : Conductor::measure);
+        Time phase_begun = SteadyClock::read();
+        while (running_.load() > 0) {
+            const auto phase = conductor_.phase.load();
+            Duration left = std::chrono::milliseconds(250);
+            const auto passed = SteadyClock::read() - phase_begun;
+            if (Signals::caught() != 0 && phase != Conductor::stop) {
+                tell(Conductor::stop);
+            } else if (phase == Conductor::ramp) {
+                left = std::min(left, work_.ramp - passed);
+                if (passed >= work_.ramp) {
+                    tell(Conductor::measure);
+                    phase_begun = SteadyClock::read();
+                }
+            } else if (phase == Conductor::measure && work_.time.count() > 0) {
+                left = std::min(left, work_.time - passed);
+                if (passed >= work_.time) tell(Conductor::stop);
+            }
+            if (left > Duration::zero() && running_.load() > 0) signals_.wait(left);
+            show(progress);
+        }
+    }
+
+  private:
+    void tell(Conductor::Phase phase) {
+        conductor_.advance(phase);
+        for (auto& job : jobs_) job->wake();
+    }
+
+    void show(Progress& progress) {
+        const auto now = SteadyClock::read();
+        const double seconds = std::chrono::duration<double>(now - shown_).count();
+        if (seconds < 0.5) return;
+        const auto ios = conductor_.live.ios.load(std::memory_order_relaxed);
+        const auto bytes = conductor_.live.bytes.load(std::memory_order_relaxed);
+        if (ios >= ios_ && bytes >= bytes_) {
+            progress.show(fmt::format("IOPS={}, BW={}/s", count(static_cast<double>(ios - ios_) / seconds),
+                                      binary_bytes(static_cast<std::uint64_t>(
+                                          static_cast<double>(bytes - bytes_) / seconds))));
+        }
+        shown_ = now;
+        ios_ = ios;
+        bytes_ = bytes;
+    }
+
+    const Workload& work_;
+    Conductor& conductor_;
+    std::vector<std::unique_ptr<Job>>& jobs_;
+    Signals& signals_;
+    const std::atomic<unsigned>& running_;
+    Time shown_ = SteadyClock::read();
+    std::uint64_t ios_ = 0, bytes_ = 0;
+};
+
+}  // namespace
+
+int BenchResult::exit_code() const noexcept {
+    if (total.mismatches != 0) return exit_differs;
+    if (total.errors() != 0) return exit_failed;
+    return signal != 0 ? exit_signal + signal : exit_ok;
+}
+
+Result<BenchResult> run_bench(const Workload& work, const std::vector<BenchDevice>& devices,
+                              const Invocation& invocation) {
+    if (auto ok = check_workload(work, devices); !ok) return std::unexpected(ok.error());
+    Signals signals;
+    Conductor conductor;
+    std::atomic<unsigned> running{0};
+    conductor.job_ended = [&] {
+        running.fetch_sub(1);
+        signals.wake();
+    };
+    std::vector<std::unique_ptr<Job>> jobs;
+    for (unsigned i = 0; i < work.jobs; ++i) {
+        jobs.push_back(std::make_unique<Job>(work, devices, conductor, i));
+        running.fetch_add(1);
+        if (auto ok = jobs.back()->start(); !ok) {
+            conductor.advance(Conductor::stop);  // those that wait to begin end at once
+            for (auto& job : jobs) job->join();
+            return std::unexpected(ok.error());
+        }
+    }
+    const Usage usage;
+    {
+        Progress progress(invocation, "bench:");
+        Conduct(work, conductor, jobs, signals, running).run(progress);
+    }
+    BenchResult result;
+    for (auto& job : jobs) {
+        job->join();
+        result.jobs.push_back(job->result());
+        result.total.merge(job->result());
+    }
+    usage.store(result, std::chrono::duration<double>(result.total.runtime).count() * work.jobs);
+    result.signal = Signals::caught();
+    return result;
+}
+
+}  // namespace mqblk::cli

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/arguments.h"
+#include "cli/bench/measure.h"
+#include "cli/bench/report.h"
+#include "cli/commands/commands.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace mqblk::cli {
+
+namespace {
+
+class IopsCommand final : public Command {
+  public:
+    void declare(CLI::App& app) override {
+        app.add_option("URI", uri_, "The device")->required();
+        app.add_flag("-w,--write", write_, "Random writes instead of random reads: destroys what is on the device");
+        add_size(app, "-b,--bs", work_.block_bytes, "Bytes of each I/O [4k]", 512, 64u << 20);
+        app.add_option("-j,--jobs", work_.jobs, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
+        app.add_option("-d,--depth", work_.depth, "I/Os in flight for each job")
+            ->check(CLI::Range(1, 65536))
+            ->capture_default_str();
+        add_time(app, "-t,--time", work_.time, "How long to measure [10s]", std::chrono::milliseconds(1),
+                 std::chrono::hours(24 * 365));
+        add_cores(app, "--cores", work_.cores, "CPUs to pin the jobs to, in turn");
+        app.add_flag("--poll", work_.poll, "Never sleep");
+    }
+
+    Result<int> run(const Invocation& invocation) override {
+        if (auto ok = work_.set_mode(write_ ? "randwrite" : "randread", 50); !ok) return std::unexpected(ok.error());
+        if (work_.time.count() == 0) work_.time = std::chrono::seconds(10);
+        Context::Options options;
+        options.poll = work_.poll;
+        Context context(options);
+        const auto devices = open_bench_devices(context, {uri_});
+        if (!devices) return std::unexpected(devices.error());
+        const auto result = run_bench(work_, *devices, invocation);
+        if (!result) return std::unexpected(result.error());
+        const auto direction = write_ ? Direction::write : Direction::read;
+        if (invocation.json) {
+            auto jobs = nlohmann::ordered_json::array();
+            jobs.push_back(job_json(work_, *result, result->total, "iops"));
+            fmt::print("{}\n", report_json(std::move(jobs)).dump(2));
+        } else {
+            fmt::print("{}\n", iops_line(to_string(direction),
+                                         result->total.directions[static_cast<std::size_t>(direction)],
+                                         result->total.runtime));
+        }
+        report_failure(failure_sentence(result->total));
+        return result->exit_code();
+    }
+
+  private:
+    std::string uri_;
+    bool write_ = false;
+    Workload work_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_iops() { return std::make_unique<IopsCommand>(); }
+
+}  // namespace mqblk::cli

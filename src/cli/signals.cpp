@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/signals.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+namespace mqblk::cli {
+
+namespace {
+
+// A handler reaches nothing but what is global.
+std::atomic<int> caught_signal{0};
+std::atomic<int> wake_descriptor{-1};
+
+void tell_waiter() noexcept {
+    const std::uint64_t one = 1;
+    const int fd = wake_descriptor.load();
+    if (fd >= 0) [[maybe_unused]]
+        const auto written = ::write(fd, &one, sizeof one);
+}
+
+void on_signal(int number) {
+    const int saved = errno;
+    if (caught_signal.exchange(number) != 0) ::_exit(128 + number);
+    tell_waiter();
+    errno = saved;
+}
+
+void handle_signals_with(void (*handler)(int)) noexcept {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace
+
+Signals::Signals() {
+    wake_descriptor = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    handle_signals_with(on_signal);
+}
+
+Signals::~Signals() {
+    handle_signals_with(SIG_DFL);
+    ::close(wake_descriptor.exchange(-1));
+}
+
+int Signals::caught() noexcept { return caught_signal.load(std::memory_order_relaxed); }
+
+void Signals::wait(Duration time) noexcept {
+    pollfd entry{wake_descriptor.load(), POLLIN, 0};
+    using std::chrono::milliseconds;
+    const auto ms = time < Duration::zero() ? -1 : std::chrono::ceil<milliseconds>(time).count();
+    if (::poll(&entry, 1, static_cast<int>(std::min<long>(ms, 1000000000))) <= 0) return;
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto taken = ::read(entry.fd, &count, sizeof count);
+}
+
+void Signals::wake() noexcept { tell_waiter(); }
+
+int Signals::fd() const noexcept { return wake_descriptor.load(); }
+
+}  // namespace mqblk::cli

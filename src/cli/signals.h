@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ctrl-C and SIGTERM: the first asks the command to end in order, the second ends the process at once. While no
+// Signals object exists, the system's default applies: nothing was begun that would need an orderly end.
+#pragma once
+
+#include "base/clock.h"
+
+namespace mqblk::cli {
+
+/// At most one at a time; made and used on the main thread.
+class Signals {
+  public:
+    Signals();
+    ~Signals();
+    Signals(const Signals&) = delete;
+    Signals& operator=(const Signals&) = delete;
+
+    /// The signal that came, or 0. Any thread.
+    [[nodiscard]] static int caught() noexcept;
+
+    /// Sleeps until a signal came, wake() was called or `time` is over; negative: without bound.
+    void wait(Duration time) noexcept;
+    /// Ends a wait, now or the next one. Any thread.
+    void wake() noexcept;
+    /// Readable once a signal came or wake() was called.
+    [[nodiscard]] int fd() const noexcept;
+};
+
+}  // namespace mqblk::cli

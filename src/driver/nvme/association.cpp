@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Changes are posted under the mutex: a member that left under it is not posted to again, and its reactor may go.
+#include "driver/nvme/association.h"
+
+#include "reactor/reactor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mqblk::driver::nvme {
+
+Association::Association(Terms terms, Control control) : terms_(std::move(terms)), control_(std::move(control)) {}
+
+Association::View Association::view() const {
+    const std::scoped_lock lock(mutex_);
+    return view_;
+}
+
+void Association::raise(std::uint16_t controller_id, std::uint32_t in_capsule_bytes) {
+    const std::scoped_lock lock(mutex_);
+    if (view_.mode == Mode::ended) return;
+    view_.mode = Mode::up;
+    ++view_.epoch;
+    view_.controller_id = controller_id;
+    view_.in_capsule_bytes = in_capsule_bytes;
+    announce();
+}
+
+void Association::lower() {
+    const std::scoped_lock lock(mutex_);
+    if (view_.mode != Mode::up) return;
+    view_.mode = Mode::down;
+    ++view_.epoch;
+    announce();
+}
+
+void Association::end(Status status) {
+    const std::scoped_lock lock(mutex_);
+    if (view_.mode == Mode::ended) return;
+    view_.mode = Mode::ended;
+    view_.end_status = status;
+    ++view_.epoch;
+    announce();
+}
+
+void Association::announce() {
+    for (const auto& handle : members_) {
+        handle->reactor->post([handle] {
+            if (handle->member != nullptr) handle->member->association_changed();
+        });
+    }
+}
+
+void Association::join(Member& member, Reactor& reactor) {
+    const std::scoped_lock lock(mutex_);
+    members_.push_back(std::make_shared<Handle>(&member, &reactor));
+}
+
+void Association::leave(Member& member) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::ranges::find_if(members_, [&](const auto& handle) { return handle->member == &member; });
+    if (found == members_.end()) return;
+    (*found)->member = nullptr;
+    members_.erase(found);
+}
+
+}  // namespace mqblk::driver::nvme

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every operation is carried out in queue(), so nothing is ever outstanding. Several threads may work on the memory at
+// once: as on any disk, what overlapping writes leave behind is one of them or a mixture by sectors.
+#include "driver/ram/ram.h"
+
+#include "block/queue.h"
+#include "memory/buffer.h"
+
+#include <cstring>
+
+namespace mqblk::driver::ram {
+
+namespace {
+
+using block::Issue;
+using block::Request;
+
+/// The longest copy between two looks at anything else: 4 MiB.
+constexpr std::uint32_t max_copy_sectors = (4u << 20) / sector_bytes;
+/// Dropping pages takes the system time in proportion: 1 GiB at once.
+constexpr std::uint32_t max_zero_sectors = (1u << 30) / sector_bytes;
+
+class RamQueue final : public block::HardwareQueue {
+  public:
+    explicit RamQueue(memory::Buffer& media) noexcept : media_(media) {}
+
+    Issue queue(Request& request, bool) noexcept override {
+        std::byte* at = media_.data() + request.sector * sector_bytes;
+        switch (request.op) {
+            case Op::read:
+                request.for_each_segment([&](std::byte* data, std::size_t bytes) {
+                    std::memcpy(data, at, bytes);
+                    at += bytes;
+                });
+                break;
+            case Op::write:
+                request.for_each_segment([&](const std::byte* data, std::size_t bytes) {
+                    std::memcpy(at, data, bytes);
+                    at += bytes;
+                });
+                break;
+            case Op::discard:
+            case Op::write_zeroes:
+                media_.zero(request.sector * sector_bytes, request.sectors * sector_bytes);
+                break;
+            case Op::flush:
+                break;
+        }
+        request.status = Status::ok;
+        return Issue::done;
+    }
+    unsigned poll() noexcept override { return 0; }
+    bool prepare_sleep() noexcept override { return true; }
+    block::Expired timeout(Request&) noexcept override { return block::Expired::extend; }
+    void cancel_all(Status) noexcept override {}
+
+  private:
+    memory::Buffer& media_;
+};
+
+class RamDriver final : public block::Driver, public block::DirectAccess {
+  public:
+    RamDriver(const Options& options, memory::Buffer media)
+        : shape_(block::shape_for(options.disk, 0)),
+          media_(std::move(media)),
+          sectors_(options.bytes / sector_bytes),
+          read_only_(options.disk.read_only) {
+        media_.prefer_large_pages();
+    }
+
+    const Shape& shape() const noexcept override { return shape_; }
+
+    Result<std::unique_ptr<block::HardwareQueue>> open_queue(unsigned, block::Queue&, Reactor&) override {
+        return std::make_unique<RamQueue>(media_);
+    }
+
+    Segment map(std::uint64_t sector, std::uint64_t sectors, bool for_write) noexcept override {
+        if ((for_write && read_only_) || sector > sectors_ || sectors > sectors_ - sector) return {nullptr, 0};
+        return {media_.data() + sector * sector_bytes, static_cast<std::size_t>(sectors * sector_bytes)};
+    }
+
+  private:
+    const Shape shape_;
+    memory::Buffer media_;
+    const std::uint64_t sectors_;
+    const bool read_only_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Device>> open(const Options& options) {
+    if (auto checked = block::check_disk_options("ram", options.disk, options.bytes); !checked) {
+        return std::unexpected(checked.error());
+    }
+    auto media = memory::Buffer::allocate(options.bytes);
+    if (!media) return std::unexpected(media.error().in("ram"));
+    auto driver = std::make_shared<RamDriver>(options, std::move(*media));
+
+    block::Disk disk;
+    disk.limits = block::limits_for(options.disk);
+    disk.limits.max_sectors = max_copy_sectors;
+    disk.limits.max_discard_sectors = disk.limits.max_write_zeroes_sectors = max_zero_sectors;
+    disk.limits.discard_granularity = memory::Buffer::page_bytes;
+    disk.sectors = options.bytes / sector_bytes;
+    disk.read_only = options.disk.read_only;
+    disk.identity.name = options.name;
+    disk.identity.driver = "ram";
+    disk.identity.model = "mqblk RAM disk";
+    disk.direct = driver.get();
+    return block::QueueSet::create(std::move(driver))->add_disk(std::move(disk));
+}
+
+}  // namespace mqblk::driver::ram

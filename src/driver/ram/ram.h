@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The RAM disk: memory that is taken from the system as it is written and given back as it is discarded. Its content is
+// zero at first and gone when the last user closes it.
+#pragma once
+
+#include "block/disk_options.h"
+
+#include <mqblk/device.h>
+#include <mqblk/error.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mqblk::driver::ram {
+
+struct Options {
+    std::uint64_t bytes = 0;
+    block::DiskOptions disk;
+    std::string name = "ram";
+};
+
+[[nodiscard]] Result<std::shared_ptr<Device>> open(const Options&);
+
+}  // namespace mqblk::driver::ram
