@@ -117,7 +117,9 @@ struct TxData {
     std::size_t offset = 0;
     std::uint32_t bytes = 0;
 };
-/// The stream no longer refers to the PDU's data: they were sent, or the stream closed. May send, not destroy.
+/// The stream no longer refers to the PDU's data, nor to those of PDUs queued before it: they were sent, or will not be.
+/// Runs once, in the order of queueing, within flush(), terminate() or close(), or within send() after the end. May
+/// send, not destroy.
 using Sent = void (*)(void* context) noexcept;
 
 class NvmeTcpStream {
@@ -174,7 +176,7 @@ class NvmeTcpStream {
 
     /// Gives receive and transmit memory back if nothing is in it, as before a long wait. True if it is all back.
     bool rest() noexcept;
-    [[nodiscard]] Connection& connection() noexcept { return *connection_; }  ///< while open()
+    [[nodiscard]] Connection& connection() const noexcept { return *connection_; }  ///< while open()
 
   private:
     static constexpr std::size_t inline_header_bytes = 76;
