@@ -138,6 +138,7 @@ Plan plan_transfer(QueueCore& queue, TargetCommand& command) noexcept {
         queue.admit(command, write ? Direction::to_controller : Direction::to_host, static_cast<std::uint32_t>(bytes));
     if (plan.status != 0) [[unlikely]]
         return plan;
+    plan.memory_mask = ns.memory_mask.load(std::memory_order_relaxed);
     command.bio.flags = write && wants_fua(queue, sqe) ? bio_fua : 0;
     command.direct = lend_memory(queue, command, write);
     if (command.direct.data != nullptr) {

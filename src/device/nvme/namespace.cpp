@@ -56,6 +56,7 @@ bool Namespace::refresh() noexcept {
     const QueueLimits limits = current->limits();
     can_discard.store(limits.max_discard_sectors > 0, std::memory_order_relaxed);
     can_zero.store(limits.max_write_zeroes_sectors > 0, std::memory_order_relaxed);
+    memory_mask.store(limits.dma_alignment, std::memory_order_relaxed);
     bool changed = blocks.exchange(size, std::memory_order_relaxed) != size;
     changed |= read_only.exchange(protection, std::memory_order_relaxed) != protection;
     changed |= removed.exchange(gone, std::memory_order_relaxed) != gone;

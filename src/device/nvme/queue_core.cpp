@@ -109,14 +109,18 @@ Plan QueueCore::plan(TargetCommand& command) noexcept {
 
 Plan QueueCore::refuse(TargetCommand& command, std::uint16_t why) noexcept {
     if (command.channel != nullptr) worker_->release(*std::exchange(command.channel, nullptr));
-    command.completion.sq_head = flow_control_ ? sq_head_ : std::uint16_t{0xffff};
-    command.completion.sq_id = queue_id_;
-    command.completion.command_id = command.command.command_id;
-    wire::nvme::set_status(command.completion, why);
+    fill_completion(command, why);
     if (controller_) controller_->errors.record(queue_id_, command.command, why);
     Plan plan;
     plan.status = why;
     return plan;
+}
+
+void QueueCore::fill_completion(TargetCommand& command, std::uint16_t why) const noexcept {
+    command.completion.sq_head = flow_control_ ? sq_head_ : std::uint16_t{0xffff};
+    command.completion.sq_id = queue_id_;
+    command.completion.command_id = command.command.command_id;
+    wire::nvme::set_status(command.completion, why);
 }
 
 Plan QueueCore::admit(TargetCommand& command, Direction direction, std::uint32_t bytes) noexcept {
@@ -181,10 +185,7 @@ void QueueCore::complete(TargetCommand& command, std::uint16_t why) noexcept {
             command.channel = nullptr;
         }
     }
-    command.completion.sq_head = flow_control_ ? sq_head_ : std::uint16_t{0xffff};
-    command.completion.sq_id = queue_id_;
-    command.completion.command_id = command.command.command_id;
-    wire::nvme::set_status(command.completion, why);
+    fill_completion(command, why);
     if (why != status::success && controller_) [[unlikely]]
         controller_->errors.record(queue_id_, command.command, why);
     --outstanding_;
@@ -204,6 +205,7 @@ void QueueCore::abandon(TargetCommand& command) noexcept {
     assert(command.state == command_planned);
     command.state = command_idle;
     --outstanding_;
+    fill_completion(command, status::success);
     if (command.channel == nullptr) return;
     if (fused_first == &command || command.fused != nullptr) abandon_fused(command);
     NamespaceChannel& channel = *std::exchange(command.channel, nullptr);

@@ -75,6 +75,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   private:
     [[nodiscard]] std::uint16_t check_sgl(const wire::nvme::Command&, Direction, std::uint32_t bytes) const noexcept;
     void break_fused() noexcept;
+    void fill_completion(TargetCommand&, std::uint16_t status) const noexcept;
 
     Target::Impl& target_;
     Reactor& reactor_;

@@ -59,6 +59,7 @@ struct Plan {
     std::uint16_t status = 0;  ///< not 0: the command fails with this (status << 1 not applied); no data moves except
                                ///< in-capsule data, which the transport drops; completion is set, respond yourself
     bool lent = false;         ///< command.direct is the memory to use: send from it, or receive into it
+    std::uint32_t memory_mask = 0;  ///< of command.data: address and length of each piece have these bits clear
 };
 
 /// One queue pair of the target: admin or I/O once Connect was carried out.
@@ -84,7 +85,8 @@ class TargetQueue {
     /// command planned with `lent` and Direction::to_host that went through execute(). Until then the loan keeps the
     /// namespace's device open and counts in loans().
     void release(TargetCommand&) noexcept;
-    /// The transport gives a planned command up before execute() (connection lost, data digest wrong).
+    /// The transport gives a planned command up before execute() (connection lost, data digest wrong). Its completion
+    /// lacks nothing but a status, for a transport that responds all the same.
     void abandon(TargetCommand&) noexcept;
 
     /// Progress of the backends of this reactor; part of every pass. Returns events handled.
