@@ -2,7 +2,7 @@
 //
 // Hosts that break the rules of NVMe/TCP, against a real target over loopback: each violation costs its connection,
 // with the right status, and nothing else.
-#include "tcp_target_support.h"
+#include "support/tcp_served.h"
 
 #include <gtest/gtest.h>
 
@@ -96,7 +96,9 @@ TEST_P(HostileHost, ValidTransferInOddPieces) {
                 }
                 sent += r2t.r2tl;
             }
-            if (max_r2t == 0) EXPECT_EQ(most_outstanding, 1u);
+            if (max_r2t == 0) {
+                EXPECT_EQ(most_outstanding, 1u);
+            }
             const auto response = session.io->expect<CapsuleResp>();
             ASSERT_TRUE(response);
             EXPECT_EQ(nvme::status_of(response->completion), 0);
@@ -277,8 +279,7 @@ TEST_P(HostileHost, ConnectDataByR2T) {
     data.controller_id = 0xffff;
     nvme::set_text(data.subsystem_nqn, served_nqn, '\0');
     nvme::set_text(data.host_nqn, "nqn.2014-08.org.example:host", '\0');
-    nvme::Command command;
-    std::memcpy(&command, &connect, sizeof(command));
+    const auto command = std::bit_cast<nvme::Command>(connect);
     ASSERT_TRUE(host->send(host->capsule(command)));
     const auto r2t = host->expect<R2T>();
     ASSERT_TRUE(r2t);
@@ -467,7 +468,10 @@ TEST(HostileHost, SilentHostsAreLetGo) {
 
 TEST(HostileHost, ShutdownWithCommandsInFlight) {
     ServedOptions options;
-    options.device = must(driver::null::open({.bytes = 1u << 30, .latency = std::chrono::milliseconds(50)}));
+    driver::null::Options disk;
+    disk.bytes = 1u << 30;
+    disk.latency = std::chrono::milliseconds(50);
+    options.device = must(driver::null::open(disk));
     auto served = std::make_unique<Served>(options);
     Session session(*served, {true, true});
     for (std::uint16_t id = 0; id < 16; ++id) {
