@@ -55,7 +55,8 @@ TEST(BlockHistogram, AgreesWithTheSortedValues) {
     for (const double percent : {0.0, 1.0, 50.0, 90.0, 99.0, 99.9, 100.0}) {
         const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(percent / 100 * 20000.0)));
         const auto exact = static_cast<double>(values[rank - 1]);
-        EXPECT_NEAR(static_cast<double>(one->percentile(percent)), exact, exact * 0.01) << "seed " << seed << " p" << percent;
+        EXPECT_NEAR(static_cast<double>(one->percentile(percent)), exact, exact * 0.01)
+            << "seed " << seed << " p" << percent;
     }
 }
 

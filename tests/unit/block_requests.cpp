@@ -87,7 +87,8 @@ TEST(BlockRequests, TheDataOfMergedBiosIsFoundInOrder) {
     Bench bench;
     std::vector<std::byte> written;
     bench.driver->result = [&](const block::Request& request) {
-        request.for_each_segment([&](std::byte* at, std::size_t bytes) { written.insert(written.end(), at, at + bytes); });
+        request.for_each_segment(
+            [&](std::byte* at, std::size_t bytes) { written.insert(written.end(), at, at + bytes); });
         return Status::ok;
     };
     bench.channel->plug();
@@ -179,10 +180,7 @@ TEST(BlockRequests, FlushSequences) {
             bench.drain();
             std::string seen;
             for (const Seen& each : bench.queue().seen)
-                seen += each.op == Op::flush  ? 'F'
-                        : each.op == Op::read ? 'R'
-                        : each.flags != 0     ? 'U'
-                                              : 'W';
+                seen += each.op == Op::flush ? 'F' : each.op == Op::read ? 'R' : each.flags != 0 ? 'U' : 'W';
             EXPECT_EQ(seen, row.expected) << row.what;
             EXPECT_EQ(bio.ends, 1u) << row.what;
             EXPECT_EQ(bio.bio.status, Status::ok) << row.what;

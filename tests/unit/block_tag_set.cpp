@@ -17,8 +17,19 @@ TEST(BlockTagSet, EveryTagOnceForEverySize) {
     struct Size {
         unsigned tags, reserved;
     };
-    for (const Size size : {Size{1, 0}, {2, 1}, {3, 0}, {4, 0}, {5, 2}, {63, 0}, {64, 0}, {65, 1}, {128, 0}, {1000, 8},
-                            {4097, 65}, {65536, 0}, {65536, 100}}) {
+    for (const Size size : {Size{1, 0},
+                            {2, 1},
+                            {3, 0},
+                            {4, 0},
+                            {5, 2},
+                            {63, 0},
+                            {64, 0},
+                            {65, 1},
+                            {128, 0},
+                            {1000, 8},
+                            {4097, 65},
+                            {65536, 0},
+                            {65536, 100}}) {
         TagSet set(size.tags, size.reserved);
         TagSet::User user(set);
         std::vector<bool> seen(size.tags);

@@ -56,8 +56,7 @@ TEST(BlockWaiting, ChannelsTakeTurns) {
         bench.channel->poll();
         other->poll();
     }
-    EXPECT_EQ(sectors_seen(bench.queue()),
-              (std::vector<std::uint64_t>{0, 10000, 100, 10100, 200, 10200, 300, 400}));
+    EXPECT_EQ(sectors_seen(bench.queue()), (std::vector<std::uint64_t>{0, 10000, 100, 10100, 200, 10200, 300, 400}));
 }
 
 TEST(BlockWaiting, ABusyDriverIsAskedAgainFirstAfterACompletion) {
