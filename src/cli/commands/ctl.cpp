@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ctl: one request to a running target over its control socket, and its answer as text or JSON.
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"

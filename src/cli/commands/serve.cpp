@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// serve: an NVMe/TCP target over devices given by URI. The main thread only waits for signals and control requests.
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/control_server.h"
