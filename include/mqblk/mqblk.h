@@ -4,8 +4,7 @@
  * thread's own. Functions that return int give 0, or a negative errno; mqblk_last_error() then has the sentence.
  * Offsets and lengths are bytes and multiples of the device's logical block size.
  */
-#ifndef MQBLK_MQBLK_H
-#define MQBLK_MQBLK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -76,6 +75,4 @@ const char* mqblk_last_error(void);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

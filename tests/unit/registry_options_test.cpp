@@ -11,6 +11,9 @@
 
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 namespace mqblk::registry {
 namespace {
@@ -108,6 +111,15 @@ TEST(Schemes, EachEntryIsWholeAndItsExampleParses) {
             EXPECT_NE(describe_schemes(true).find("`" + std::string(option.name) + "`"), std::string::npos);
         }
     }
+}
+
+TEST(Schemes, TheDocumentHoldsTheTable) {
+    const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+    std::ifstream file(root / "docs" / "uris.md");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    ASSERT_FALSE(text.empty());
+    EXPECT_NE(text.find(describe_schemes(true)), std::string::npos)
+        << "docs/uris.md is out of date: replace its table by the output of `mqblk help uris --markdown`";
 }
 
 TEST(Context, RefusesWhatCannotBeOpened) {
