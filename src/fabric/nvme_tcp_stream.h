@@ -176,7 +176,7 @@ class NvmeTcpStream {
 
     /// Gives receive and transmit memory back if nothing is in it, as before a long wait. True if it is all back.
     bool rest() noexcept;
-    [[nodiscard]] Connection& connection() noexcept { return *connection_; }  ///< while open()
+    [[nodiscard]] Connection& connection() const noexcept { return *connection_; }  ///< while open()
 
   private:
     static constexpr std::size_t inline_header_bytes = 76;

@@ -171,7 +171,7 @@ struct Sink {
     }
 
     std::shared_ptr<MemoryPipe> in = std::make_shared<MemoryPipe>(), out = std::make_shared<MemoryPipe>();
-    NvmeTcpBuffers buffers;
+    static inline NvmeTcpBuffers buffers;  // shared as in a reactor
     Recorder recorder;
     MemoryConnection* link = nullptr;
     std::optional<NvmeTcpStream> stream;

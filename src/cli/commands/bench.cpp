@@ -4,8 +4,8 @@
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <limits>
@@ -83,6 +83,8 @@ class BenchCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_bench() { return std::make_unique<BenchCommand>(); }
+std::unique_ptr<Command> make_bench() {
+    return std::make_unique<BenchCommand>();
+}
 
 }  // namespace mqblk::cli

@@ -5,7 +5,9 @@
 // has come back. NVM Express TCP Transport Specification 1.0, sections 3.3.1, 3.5 (termination).
 #include "device/nvme/tcp_queue.h"
 
-#include <spdlog/spdlog.h>
+#include "base/log.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -83,13 +85,13 @@ void TcpQueue::activate() noexcept {
 void TcpQueue::end(const char* why) noexcept {
     if (ending_) return;
     ending_ = true;
-    if (why != nullptr) spdlog::warn("connection {} closed: {}", name(), why);
+    if (why != nullptr) log_limited(why, fmt::format("NVMe/TCP connection {} closed: {}", name(), why));
     activate();
 }
 
 void TcpQueue::on_violation(const Violation& violation) noexcept {
-    spdlog::warn("connection {} terminated: {} (status {}, field {:#x})", name(), violation.what,
-                 static_cast<unsigned>(violation.fes), violation.fei);
+    log_limited(violation.what, fmt::format("NVMe/TCP connection {} terminated: {} (FES {}, FEI {:#x})", name(),
+                                            violation.what, static_cast<unsigned>(violation.fes), violation.fei));
     end(nullptr);
 }
 
@@ -99,7 +101,7 @@ void TcpQueue::on_closed(int error_number) noexcept {
 }
 
 void TcpQueue::close(std::uint16_t why_status) noexcept {
-    spdlog::info("connection {} closed by its controller, status {:#x}", name(), why_status);
+    log_info(fmt::format("NVMe/TCP connection {} closed by its controller, status {:#x}", name(), why_status));
     end(nullptr);
 }
 

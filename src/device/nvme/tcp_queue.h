@@ -30,7 +30,7 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     /// Ends it as soon as the backends allow.
     void shutdown() noexcept { end(nullptr); }
 
-    std::size_t index = 0;  ///< the worker's: its place among the queues
+    std::size_t place = 0;  ///< the worker's: where it stands among the queues
 
   private:
     using Violation = wire::nvme_tcp::Violation;

@@ -53,7 +53,9 @@ Placement TcpQueue::initialize(const wire::nvme_tcp::IcReq& request) noexcept {
     rules.max_data = worker_.options.max_h2c_data_bytes;
     stream_.set_rules(rules);
     stream_.set_transmit(header_digest, data_digest, 4 * (request.hpda + 1u));
-    core_.emplace(worker_.target, worker_.reactor, worker_.port_id, *this, !data_digest);
+    core_.emplace(worker_.target, worker_.reactor, worker_.port_id, static_cast<TargetQueue::Events&>(*this),
+                  !data_digest);
+    core_->set_peer(stream_.connection().peer());
 
     wire::nvme_tcp::IcResp response;
     response.dgst = static_cast<std::uint8_t>((header_digest ? wire::nvme_tcp::dgst_header : 0) |
@@ -100,7 +102,6 @@ Placement TcpQueue::begin(const NvmeTcpPdu& pdu) noexcept {
     } else if (plan.bytes == 0) {
         execute(command);
     } else if (plan.lent) {
-        command.segment = command.core.direct;
         have_memory(command);
     } else {
         want_buffer(command);
@@ -129,6 +130,10 @@ void TcpQueue::capsule_data(TcpCommand& command, std::byte* in_place, bool diges
     if (in_place != nullptr) {
         command.held = stream_.hold();
         command.segment = {in_place, command.plan.bytes};
+        if ((reinterpret_cast<std::uintptr_t>(in_place) & command.plan.memory_mask) != 0) {
+            want_buffer(command);  // the device cannot take them as they lie
+            return;
+        }
     }
     execute(command);
 }

@@ -66,15 +66,15 @@ TcpWorker::~TcpWorker() = default;
 void TcpWorker::adopt(std::unique_ptr<fabric::Connection> connection) {
     if (shut_down_ || !connection) return;
     queues_.push_back(std::make_unique<TcpQueue>(*this, std::move(connection)));
-    queues_.back()->index = queues_.size() - 1;
+    queues_.back()->place = queues_.size() - 1;
     connections_.store(static_cast<unsigned>(queues_.size()), std::memory_order_relaxed);
 }
 
 void TcpWorker::retire(TcpQueue& queue) {
     reactor.post([this, &queue] {
-        const std::size_t place = queue.index;
+        const std::size_t place = queue.place;
         std::swap(queues_[place], queues_.back());
-        queues_[place]->index = place;
+        queues_[place]->place = place;
         queues_.pop_back();
         connections_.store(static_cast<unsigned>(queues_.size()), std::memory_order_relaxed);
         finish_shutdown();
