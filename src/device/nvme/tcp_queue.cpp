@@ -38,6 +38,7 @@ TcpQueue::~TcpQueue() = default;
 
 unsigned TcpQueue::poll() noexcept {
     unsigned events = stream_.receive() > 0 ? 1 : 0;
+    progress_ += events;
     if (core_) events += core_->poll();
     stream_.flush();
     if (ending_) {
@@ -73,6 +74,7 @@ void TcpQueue::rest() noexcept {
         free_transfer_ = 0;
     }
     stream_.connection().arm(false);
+    guard_progress();
 }
 
 void TcpQueue::activate() noexcept {
