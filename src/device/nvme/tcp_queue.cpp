@@ -98,7 +98,11 @@ void TcpQueue::on_violation(const Violation& violation) noexcept {
 }
 
 void TcpQueue::on_closed(int error_number) noexcept {
-    end(error_number != 0 ? std::strerror(error_number) : nullptr);
+    if (!ending_ && log_enabled(LogLevel::info)) {
+        log_info(fmt::format("NVMe/TCP connection closed by its host{}{}", error_number != 0 ? ": " : "",
+                             error_number != 0 ? std::strerror(error_number) : ""));
+    }
+    end(nullptr);
     activate();
 }
 
