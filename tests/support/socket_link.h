@@ -28,7 +28,7 @@ class SocketLink final : public Link {
     ~SocketLink() override { ::close(fd_); }
     bool send(std::span<const std::byte> bytes) override {
         while (!bytes.empty()) {
-            const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+            const ssize_t sent = retry([&] { return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
             if (sent <= 0) return false;
             bytes = bytes.subspan(static_cast<std::size_t>(sent));
         }
@@ -36,7 +36,7 @@ class SocketLink final : public Link {
     }
     bool receive(std::span<std::byte> bytes) override {
         while (!bytes.empty()) {
-            const ssize_t got = ::recv(fd_, bytes.data(), bytes.size(), 0);
+            const ssize_t got = retry([&] { return ::recv(fd_, bytes.data(), bytes.size(), 0); });
             if (got <= 0) return false;
             bytes = bytes.subspan(static_cast<std::size_t>(got));
         }
@@ -46,7 +46,7 @@ class SocketLink final : public Link {
         dropped = 0;
         std::byte scratch[4096];
         for (;;) {
-            const ssize_t got = ::recv(fd_, scratch, sizeof(scratch), 0);
+            const ssize_t got = retry([&] { return ::recv(fd_, scratch, sizeof(scratch), 0); });
             if (got == 0 || (got < 0 && errno == ECONNRESET)) return true;
             if (got < 0) return false;
             dropped += static_cast<std::size_t>(got);
@@ -54,6 +54,13 @@ class SocketLink final : public Link {
     }
 
   private:
+    static ssize_t retry(auto call) {
+        ssize_t result = -1;
+        do {
+            result = call();
+        } while (result < 0 && errno == EINTR);
+        return result;
+    }
     int fd_;
 };
 
