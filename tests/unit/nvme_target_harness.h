@@ -73,8 +73,8 @@ class Queue {
         exchange.loop.data = {&exchange.segment, 1};
         exchange.loop.data_bytes = data.size();
         exchange.loop.context = &exchange;
-        exchange.loop.done = [](fabric::LoopCommand& loop, const wire::Completion& completion) noexcept {
-            auto& self = *static_cast<Exchange*>(loop.context);
+        exchange.loop.done = [](fabric::LoopCommand& ended, const wire::Completion& completion) noexcept {
+            auto& self = *static_cast<Exchange*>(ended.context);
             EXPECT_FALSE(self.done) << "a command ended twice";
             self.completion = completion;
             self.done = true;

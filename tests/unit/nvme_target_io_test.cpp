@@ -44,7 +44,7 @@ class Io : public TargetTest, public ::testing::WithParamInterface<Media> {
 INSTANTIATE_TEST_SUITE_P(Media, Io,
                          ::testing::Values(Media{"b512", 512, false}, Media{"b4096", 4096, false},
                                            Media{"b512fua", 512, true}, Media{"b4096fua", 4096, true}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& media) { return media.param.name; });
 
 TEST_P(Io, ReadsWhatWasWritten) {
     Bytes model(disk_bytes);
@@ -252,9 +252,9 @@ TEST_F(IoOther, SegmentsOfOddSizes) {
     exchange.loop.data = pieces;
     exchange.loop.data_bytes = 4096;
     exchange.loop.context = &exchange;
-    exchange.loop.done = [](fabric::LoopCommand& loop, const wire::Completion& completion) noexcept {
-        static_cast<Exchange*>(loop.context)->completion = completion;
-        static_cast<Exchange*>(loop.context)->done = true;
+    exchange.loop.done = [](fabric::LoopCommand& ended, const wire::Completion& completion) noexcept {
+        static_cast<Exchange*>(ended.context)->completion = completion;
+        static_cast<Exchange*>(ended.context)->done = true;
     };
     queue->loop().submit(exchange.loop);
     queue->turn_until([&] { return exchange.done; });
