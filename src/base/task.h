@@ -137,13 +137,25 @@ void spawn(Task<T> task, Done done) {
 template <class T>
 class Promise {
   public:
+    Promise() = default;
+    Promise(const Promise&) = delete;
+    Promise& operator=(const Promise&) = delete;
+
     void set(T value) {
         value_.emplace(std::move(value));
         if (const auto waiter = std::exchange(waiter_, nullptr)) waiter.resume();
     }
-    bool await_ready() const noexcept { return value_.has_value(); }
-    void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
-    T await_resume() { return std::move(*value_); }
+
+    // An awaiter of its own, since GCC 12 awaits a copy of what it is given in some expressions.
+    auto operator co_await() noexcept {
+        struct Awaiter {
+            Promise& promise;
+            bool await_ready() const noexcept { return promise.value_.has_value(); }
+            void await_suspend(std::coroutine_handle<> waiter) const noexcept { promise.waiter_ = waiter; }
+            T await_resume() const { return std::move(*promise.value_); }
+        };
+        return Awaiter{*this};
+    }
 
   private:
     std::optional<T> value_;

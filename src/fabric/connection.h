@@ -73,7 +73,8 @@ class Network {
     /// Ends with a connection that lives in `reactor`, or with an error that names the address and the reason.
     [[nodiscard]] virtual Task<Result<std::unique_ptr<Connection>>> connect(Reactor&, Address, Duration timeout) = 0;
 
-    /// `accepted` runs in `reactor`. To hand a connection to another reactor, take it as a token and adopt it there.
+    /// `accepted` runs in `reactor`. To hand a connection to another reactor, take it as a token and adopt it there:
+    /// once (null after that), on that reactor's thread. A token nobody adopts closes its connection.
     using Token = std::function<std::unique_ptr<Connection>(Reactor&)>;
     [[nodiscard]] virtual Result<std::unique_ptr<Listener>> listen(Reactor&, const Address&,
                                                                    std::function<void(Token)> accepted) = 0;

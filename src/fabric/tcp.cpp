@@ -3,6 +3,7 @@
 // Getting TCP connections: connecting with a bound on time, and listening.
 #include "fabric/tcp.h"
 
+#include "fabric/errors.h"
 #include "fabric/socket.h"
 #include "reactor/reactor.h"
 
@@ -20,21 +21,6 @@ constexpr int listen_backlog = 1024;
 constexpr unsigned accepts_per_pass = 64;
 /// Out of descriptors or memory: the listener stays readable, so it must wait by itself.
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
-
-Error connect_error(int error_number, const SocketAddress& to) {
-    const std::string where = fmt::format("connect to {}", to.to_address().to_string());
-    switch (error_number) {
-        case ECONNREFUSED:
-            return {Errc::unreachable, where + ": connection refused; is a target listening there?"};
-        case ENETUNREACH:
-        case EHOSTUNREACH:
-            return {Errc::unreachable, where + ": no route to this address; check the address and the network"};
-        case ETIMEDOUT:
-            return {Errc::timed_out, where + ": no answer in time; check the address and any firewall between"};
-        default:
-            return Error::from_errno(error_number, where);
-    }
-}
 
 /// A port picked by the kernel for this end can be the very port that is being connected to: then the socket has
 /// connected to itself, which only means that nobody listens.
@@ -64,7 +50,7 @@ Task<Result<std::unique_ptr<Connection>>> connect_once(Reactor& reactor, SocketA
         }
     }
     if (error == 0 && connected_to_itself(socket.fd())) error = ECONNREFUSED;
-    if (error != 0) co_return std::unexpected(connect_error(error, to));
+    if (error != 0) co_return std::unexpected(connect_error(error, to.to_address()));
     co_return make_tcp_connection(reactor, std::move(socket));
 }
 
@@ -103,30 +89,22 @@ void TcpListener::accept() {
         }
         auto socket = std::make_shared<Socket>(fd);
         const auto accepted = accepted_;  // the callback may destroy the listener
-        (*accepted)([socket](Reactor& reactor) { return make_tcp_connection(reactor, std::move(*socket)); });
+        (*accepted)([socket](Reactor& reactor) {
+            return socket->fd() < 0 ? nullptr : make_tcp_connection(reactor, std::move(*socket));
+        });
         if (accepted.use_count() == 1) return;  // it did
     }
     watch_->arm(false);
 }
 
 Result<Socket> bind_and_listen(const SocketAddress& at) {
-    const std::string what = fmt::format("listen on {}", at.to_address().to_string());
     Socket socket(::socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (socket.fd() < 0) return std::unexpected(Error::from_errno(errno, what));
     const int on = 1;
-    ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (::bind(socket.fd(), at.get(), at.bytes) == 0 && ::listen(socket.fd(), listen_backlog) == 0) return socket;
-    switch (errno) {
-        case EADDRINUSE:
-            return fail(Errc::already_exists,
-                        what + ": the address is in use; choose another port or end the program that listens there");
-        case EADDRNOTAVAIL:
-            return fail(Errc::unreachable, what + ": this machine has no such address; choose one of its own");
-        case EACCES:
-            return fail(Errc::permission_denied, what + ": not permitted; choose a port from 1024 up");
-        default:
-            return std::unexpected(Error::from_errno(errno, what));
+    if (socket.fd() >= 0 && ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        ::bind(socket.fd(), at.get(), at.bytes) == 0 && ::listen(socket.fd(), listen_backlog) == 0) {
+        return socket;
     }
+    return std::unexpected(listen_error(errno, at.to_address()));
 }
 
 class TcpNetwork final : public Network {
