@@ -85,7 +85,7 @@ Result<> BackingFile::open_descriptor(const Options& options) {
     }
     fd_ = ::open(path_.c_str(), flags, 0600);
     if (fd_ < 0 && (errno == EACCES || errno == EROFS || errno == EPERM) && exists && !options.disk.read_only) {
-        return failed("cannot be opened for writing; give read_only=1 to serve it as it is");
+        return failed("cannot be opened for writing; give ro=1 to serve it as it is");
     }
     if (fd_ < 0 && errno == EBUSY) return failed("is in use, mounted perhaps; unmount it first");
     if (fd_ < 0) return failed(exists ? "cannot be opened" : "cannot be created");
@@ -96,9 +96,8 @@ Result<> BackingFile::open_descriptor(const Options& options) {
 Result<> BackingFile::lock(bool read_only) {
     if (::flock(fd_, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
     if (errno != EWOULDBLOCK) return failed("cannot be locked");
-    return refuse(Errc::already_exists, read_only
-                                            ? "is open for writing elsewhere; close it there first"
-                                            : "is in use elsewhere; close it there first, or give read_only=1 to both");
+    return refuse(Errc::already_exists, read_only ? "is open for writing elsewhere; close it there first"
+                                                  : "is in use elsewhere; close it there first, or give ro=1 to both");
 }
 
 Result<> BackingFile::settle_size(const Options& options) {
