@@ -16,7 +16,7 @@ namespace mqblk {
 class Histogram {
   public:
     static constexpr unsigned sub_bits = 6;
-    static constexpr unsigned value_bits = 42;                          ///< 73 minutes; longer ones count as that
+    static constexpr unsigned value_bits = 42;  ///< 73 minutes; longer ones count as that
     static constexpr std::uint64_t max_value = (1ull << value_bits) - 1;
     static constexpr std::size_t buckets = std::size_t{value_bits - sub_bits + 1} << sub_bits;
 

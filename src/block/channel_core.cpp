@@ -19,11 +19,19 @@ ChannelCore::ChannelCore(std::shared_ptr<DeviceCore> device, Lane& lane, std::sh
       scheduler_(std::make_unique<FifoScheduler>()),
       own_(std::move(own)),
       device_(std::move(device)) {
-    const Hold hold(lane_);
-    refresh();
+    {
+        const Hold hold(lane_);
+        refresh();
+        lane_.add(*this);
+    }
+    device_->add(*this);
 }
 
-ChannelCore::~ChannelCore() = default;
+ChannelCore::~ChannelCore() {
+    lane_.remove(*this);
+    if (counters_ != nullptr) device_->take_out(*this);
+    if (lane_.empty()) device_->set().close_lane(lane_);
+}
 
 /// Copies what the device and its settings say now. Under the queue's lock.
 void ChannelCore::refresh() noexcept {
@@ -60,7 +68,8 @@ void ChannelCore::submit(Bio& bio) noexcept {
 }
 
 void ChannelCore::begin(Bio& bio) noexcept {
-    if (device_hot_->version() != version_) [[unlikely]] refresh();
+    if (device_hot_->version() != version_) [[unlikely]]
+        refresh();
     bio.status = Status::ok;
     Bio::Progress& progress = bio.progress;
     progress.next = nullptr;
@@ -74,7 +83,8 @@ void ChannelCore::begin(Bio& bio) noexcept {
     outstanding_.store(outstanding_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     lane_.began();
     if (plain(bio)) [[likely]] {
-        if (send_at_once(bio)) [[likely]] return;
+        if (send_at_once(bio)) [[likely]]
+            return;
         if (plugs_ != 0) {
             hold_back(bio);
         } else {
@@ -100,7 +110,8 @@ inline bool ChannelCore::plain(const Bio& bio) const noexcept {
 
 /// False: something stands before it, or no tag is free.
 inline bool ChannelCore::send_at_once(Bio& bio) noexcept {
-    if (!direct_ || queue_.congested() || has_waiting() || !may_issue()) [[unlikely]] return false;
+    if (!direct_ || queue_.congested() || has_waiting() || !may_issue()) [[unlikely]]
+        return false;
     Request* request = nullptr;
     if (queue_.gate_.enter() == 0) [[likely]] {
         request = queue_.allocate(*this);
@@ -180,9 +191,8 @@ void ChannelCore::hold_back(Bio& bio) noexcept {
             return;
         }
     }
-    if (plugged_count_ == max_plugged ||
-        (plugged_count_ > 0 && merges_ != Merges::none &&
-         group_sectors(*plugged_[plugged_count_ - 1]) >= max_plugged_sectors)) {
+    if (plugged_count_ == max_plugged || (plugged_count_ > 0 && merges_ != Merges::none &&
+                                          group_sectors(*plugged_[plugged_count_ - 1]) >= max_plugged_sectors)) {
         flush_plug();
     }
     if (plugged_count_ == 0) lane_.plugged(*this);
@@ -196,7 +206,7 @@ void ChannelCore::flush_plug() noexcept {
     for (unsigned i = 0; i < plugged_count_; ++i) {
         Bio& group = *plugged_[i];
         const unsigned which = static_cast<unsigned>(group_of(group.op));
-        if (scheduler_->insert(group, limits_, Merges::none, now_ns)) counters_->groups[which].merges.add();
+        if (scheduler_->insert(group, limits_, merges_, now_ns)) counters_->groups[which].merges.add();
     }
     plugged_count_ = 0;
     lane_.unplugged(*this);

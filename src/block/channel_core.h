@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ChannelCore: the software queue of one device on one thread: what was submitted and waits (flushes, a bio being cut,
-// the scheduler's), the plug, and what has ended and is to be delivered. Belongs to its lane's thread; on a shared queue
-// what waits is under the queue's lock, what has ended is the thread's alone.
+// the scheduler's), the plug, and what has ended and is to be delivered. Belongs to its lane's thread; on a shared
+// queue what waits is under the queue's lock, what has ended is the thread's alone.
 #pragma once
 
 #include "block/bio_list.h"
@@ -70,7 +70,8 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
         const Bio::Progress& progress = first.progress;
         request.op = first.op;
         request.flags = first.flags & bio_unmap;
-        if ((first.flags & bio_fua) != 0 && limits_.write_cache && limits_.fua) [[unlikely]] request.flags |= bio_fua;
+        if ((first.flags & bio_fua) != 0 && limits_.write_cache && limits_.fua) [[unlikely]]
+            request.flags |= bio_fua;
         request.sector = first.sector + progress.issued;
         request.sectors = sectors;
         request.data = {&first, progress.segment, progress.segment_offset};
@@ -91,7 +92,8 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
     void end_pieces(Request&, Status) noexcept;
     void end_flush(Status) noexcept;
     void end_piece(Bio& bio, Status status) noexcept {
-        if (status != Status::ok && bio.status == Status::ok) [[unlikely]] fail(bio, status);
+        if (status != Status::ok && bio.status == Status::ok) [[unlikely]]
+            fail(bio, status);
         if (--bio.progress.pieces == 0) end_data(bio);
     }
     void fail(Bio&, Status) noexcept;
@@ -122,22 +124,22 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
     // Touched for every I/O.
     Queue& queue_;
     Lane& lane_;
-    DeviceCore* const device_hot_;         // device_
+    DeviceCore* const device_hot_;  // device_
     ZeroPages pages_;
     ChannelCounters* const counters_;
     std::uint32_t version_ = 0;
     std::atomic<std::uint32_t> outstanding_{0};
-    std::uint32_t in_flight_ = 0;          // requests
+    std::uint32_t in_flight_ = 0;  // requests
     std::uint32_t nr_requests_ = 0;
     std::uint64_t sectors_ = 0;
-    std::uint64_t plain_sectors_ = 0;      // bios up to this, of one piece of memory, need no look at limits; 0: all do
-    std::uint64_t plain_mask_ = 0;         // of sector and length in sectors
-    std::uint64_t memory_mask_ = 0;        // of memory addresses
+    std::uint64_t plain_sectors_ = 0;  // bios up to this, of one piece of memory, need no look at limits; 0: all do
+    std::uint64_t plain_mask_ = 0;     // of sector and length in sectors
+    std::uint64_t memory_mask_ = 0;    // of memory addresses
     std::uint64_t boundary_mask_ = ~0ull;
     std::size_t max_piece_ = ~0ull;
     Duration timeout_{};
     unsigned plugs_ = 0;
-    bool direct_ = false;                  // nothing stands between submit and the driver: no scheduler to go through
+    bool direct_ = false;  // nothing stands between submit and the driver: no scheduler to go through
     bool read_only_ = false;
     bool iostats_ = true;
     bool closing_ = false;
@@ -147,14 +149,14 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
     unsigned delivered_ = 0;
 
     FlushQueue flushes_;
-    Bio* partial_ = nullptr;               // being cut
+    Bio* partial_ = nullptr;  // being cut
     std::unique_ptr<Scheduler> scheduler_;
     SchedulerKind kind_ = SchedulerKind::none;
     Merges merges_ = Merges::all;
     unsigned plugged_count_ = 0;
     std::array<Bio*, max_plugged> plugged_{};  // groups, in order
     QueueLimits limits_;
-    std::shared_ptr<void> own_;            // goes last: all else lives in it
+    std::shared_ptr<void> own_;  // goes last: all else lives in it
     std::shared_ptr<DeviceCore> device_;
 };
 

@@ -7,7 +7,9 @@
 namespace mqblk::block {
 
 namespace {
-unsigned direction_of(const Bio& bio) noexcept { return bio.op == Op::read ? 0 : 1; }
+unsigned direction_of(const Bio& bio) noexcept {
+    return bio.op == Op::read ? 0 : 1;
+}
 }  // namespace
 
 DeadlineScheduler::DeadlineScheduler() : nodes_(window) {

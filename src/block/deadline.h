@@ -56,9 +56,9 @@ class DeadlineScheduler final : public Scheduler {
     Slot free_ = 0;
     std::array<Direction, 2> directions_;  // reads, and all that changes data
     FifoScheduler overflow_;
-    unsigned batching_ = fifo_batch;       // how far the batch in hand is; full: begin another
-    unsigned direction_ = 0;               // of the batch
-    std::uint64_t latest_ = 0;             // where the batch has come to
+    unsigned batching_ = fifo_batch;  // how far the batch in hand is; full: begin another
+    unsigned direction_ = 0;          // of the batch
+    std::uint64_t latest_ = 0;        // where the batch has come to
     unsigned starved_ = 0;
 };
 

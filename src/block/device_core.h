@@ -22,12 +22,12 @@ class QueueSet;
 /// What of a device its user may change.
 struct Settings {
     SchedulerKind scheduler = SchedulerKind::none;
-    unsigned nr_requests = 0;     ///< requests a channel may have in flight
+    unsigned nr_requests = 0;                            ///< requests a channel may have in flight
     std::uint32_t max_sectors = QueueLimits::unlimited;  ///< below the driver's own limit
     Merges merges = Merges::all;
-    unsigned rq_affinity = 1;
+    unsigned rq_affinity = 2;  ///< kept for who reads it: completions run on the thread that submitted, always
     Duration timeout{};
-    bool write_through = false;   ///< the user says that the device's cache needs no flushes
+    bool write_through = false;  ///< the user says that the device's cache needs no flushes
     bool iostats = true;
 };
 
@@ -53,6 +53,7 @@ class DeviceCore {
     };
     [[nodiscard]] View view() const;
     [[nodiscard]] QueueLimits limits() const { return view().limits; }
+    [[nodiscard]] QueueLimits disk_limits() const;  ///< without the settings
 
     // Control path; any thread.
     void update(const QueueLimits&, std::uint64_t sectors, bool read_only);
@@ -77,7 +78,7 @@ class DeviceCore {
     QueueLimits limits_;
     Settings settings_;
     std::vector<ChannelCore*> channels_;
-    std::unique_ptr<Statistics> closed_;  // of channels that are gone; null: none are
+    std::unique_ptr<Statistics> closed_;    // of channels that are gone; null: none are
     std::recursive_mutex listeners_mutex_;  // held while they run: none runs once it was taken out
     std::map<const void*, std::function<void()>> listeners_;
 };

@@ -68,11 +68,11 @@ class Driver {
   public:
     /// Constant for the driver's life.
     struct Shape {
-        unsigned max_queues = 1;         ///< 1 or more hardware queues
-        unsigned depth = 128;            ///< tags per hardware queue, or in all if host_wide_tags; reserved ones count
-        unsigned reserved = 0;           ///< tags kept for the driver's own commands
-        std::size_t payload_bytes = 0;   ///< behind each request
-        bool host_wide_tags = false;     ///< one tag space for all hardware queues
+        unsigned max_queues = 1;        ///< 1 or more hardware queues
+        unsigned depth = 128;           ///< tags per hardware queue, or in all if host_wide_tags; reserved ones count
+        unsigned reserved = 0;          ///< tags kept for the driver's own commands
+        std::size_t payload_bytes = 0;  ///< behind each request
+        bool host_wide_tags = false;    ///< one tag space for all hardware queues
         Duration timeout = std::chrono::seconds(30);
     };
 
@@ -82,7 +82,7 @@ class Driver {
     /// Opens hardware queue `index` in `reactor`, from the thread that will use it. Must not wait for a peer: a queue
     /// that is still connecting answers `busy` and calls Queue::restart when it is live.
     [[nodiscard]] virtual Result<std::unique_ptr<HardwareQueue>> open_queue(unsigned index, Queue& queue,
-                                                                           Reactor& reactor) = 0;
+                                                                            Reactor& reactor) = 0;
 };
 
 /// One disk as its driver describes it.
@@ -91,8 +91,8 @@ struct Disk {
     std::uint64_t sectors = 0;
     bool read_only = false;
     Identity identity;
-    std::uint64_t unit = 0;       ///< the driver's name for it: namespace id, LUN, target id
-    void* driver_data = nullptr;  ///< the driver's, as is
+    std::uint64_t unit = 0;          ///< the driver's name for it: namespace id, LUN, target id
+    void* driver_data = nullptr;     ///< the driver's, as is
     DirectAccess* direct = nullptr;  ///< where the media is memory that may be lent
     std::vector<std::pair<std::string, std::string>> details;  ///< what `mqblk info` prints besides, in order
 };
@@ -101,9 +101,9 @@ struct Disk {
 class DirectAccess {
   public:
     virtual ~DirectAccess() = default;
-    /// Memory of `sectors` from `sector` on, contiguous, valid while the device is open: to read from, or, for_write, to
-    /// fill, which is the write (the null disk lends zeroes to read and nothing to fill). {nullptr, 0} where the range
-    /// is out of bounds or cannot be lent.
+    /// Memory of `sectors` from `sector` on, contiguous, valid while the device is open: to read from, or, for_write,
+    /// to fill, which is the write (the null disk lends zeroes to read and nothing to fill). {nullptr, 0} where the
+    /// range is out of bounds or cannot be lent.
     [[nodiscard]] virtual Segment map(std::uint64_t sector, std::uint64_t sectors, bool for_write) noexcept = 0;
 };
 

@@ -47,9 +47,15 @@ void Lane::start_polling() noexcept {
     reactor_.add(*this);
 }
 
-void Lane::ready(ChannelCore& channel) noexcept { ready_.add(channel); }
-void Lane::plugged(ChannelCore& channel) noexcept { plugged_.add(channel); }
-void Lane::unplugged(ChannelCore& channel) noexcept { plugged_.remove(channel); }
+void Lane::ready(ChannelCore& channel) noexcept {
+    ready_.add(channel);
+}
+void Lane::plugged(ChannelCore& channel) noexcept {
+    plugged_.add(channel);
+}
+void Lane::unplugged(ChannelCore& channel) noexcept {
+    plugged_.remove(channel);
+}
 
 unsigned Lane::poll() noexcept {
     const unsigned done = pass(nullptr);
@@ -61,12 +67,15 @@ unsigned Lane::pass(ChannelCore* only) noexcept {
     passing_ = true;
     pass_time_ = {};
     events_ = 0;
-    if (set_.epoch() != epoch_) [[unlikely]] look_at_changes();
-    if (queue_.shared_) [[unlikely]] take_inbox();
+    if (set_.epoch() != epoch_) [[unlikely]]
+        look_at_changes();
+    if (queue_.shared_) [[unlikely]]
+        take_inbox();
     unsigned done = deliver(only);
-    if (done == 0 || queue_.in_flight() != 0) {
+    if (done == 0 || queue_.holds_requests()) {
         turn_queue();
-        if (queue_.shared_) [[unlikely]] take_inbox();
+        if (queue_.shared_) [[unlikely]]
+            take_inbox();
         done += deliver(only);
     }
     finish_pass();
@@ -79,7 +88,7 @@ void Lane::turn_queue() noexcept {
     if (!hold.held()) return;  // another thread is at it
     pass_time_ = {};
     if (runs_reactor()) events_ += queue_.shareable_->run_once(Reactor::Sleep::no);
-    if (queue_.in_flight() != 0 || queue_.keep_polling_) events_ += queue_.hardware_->poll();
+    if (queue_.holds_requests() || queue_.keep_polling_) events_ += queue_.hardware_->poll();
 }
 
 void Lane::finish_pass() noexcept {
@@ -146,7 +155,7 @@ bool Lane::prepare_sleep() noexcept {
     }
     const Hold hold(*this);
     if (queue_.run_again_ || queue_.tag_ready_.load()) return false;
-    if ((queue_.in_flight() != 0 || queue_.keep_polling_) && !queue_.hardware_->prepare_sleep()) return false;
+    if ((queue_.holds_requests() || queue_.keep_polling_) && !queue_.hardware_->prepare_sleep()) return false;
     if (runs_reactor()) {
         watch_->arm(false);
         const Time next = queue_.shareable_->next_deadline();
@@ -176,7 +185,9 @@ void Lane::cancel(ChannelCore& channel, Status status) noexcept {
     queue_.waiting_.remove(channel);
 }
 
-void Lane::add(ChannelCore& channel) { channels_.push_back(&channel); }
+void Lane::add(ChannelCore& channel) {
+    channels_.push_back(&channel);
+}
 
 void Lane::remove(ChannelCore& channel) noexcept {
     {
@@ -190,7 +201,8 @@ void Lane::remove(ChannelCore& channel) noexcept {
     }
     while (channel.outstanding() != 0) {
         pass(&channel);
-        if (channel.outstanding() != 0) reactor_.run_once(Reactor::Sleep::yes, reactor_.now() + std::chrono::milliseconds(1));
+        if (channel.outstanding() != 0)
+            reactor_.run_once(Reactor::Sleep::yes, reactor_.now() + std::chrono::milliseconds(1));
     }
     const Hold hold(*this);  // whoever ended the last bio from another thread has let go of this lane
     queue_.waiting_.remove(channel);

@@ -80,7 +80,7 @@ class Lane final : public Poller {
     unsigned outstanding_ = 0;
     bool passing_ = false;
     bool polled_ = false;
-    unsigned events_ = 0;   // of the hardware queue, this pass
+    unsigned events_ = 0;  // of the hardware queue, this pass
     Time pass_time_{};
     Ring<struct ReadyTag> ready_;
     Ring<struct PluggedTag> plugged_;
@@ -89,8 +89,8 @@ class Lane final : public Poller {
     std::vector<ChannelCore*> channels_;
     const std::thread::id thread_;
     std::atomic<Bio*> inbox_{nullptr};
-    std::unique_ptr<Watch> watch_;        // on the reactor of a shared queue
-    std::optional<Timer> shared_timer_;   // for that reactor's next deadline
+    std::unique_ptr<Watch> watch_;       // on the reactor of a shared queue
+    std::optional<Timer> shared_timer_;  // for that reactor's next deadline
 };
 
 /// Holds a shared queue for its scope; does nothing for one that is the thread's own.
@@ -98,11 +98,13 @@ class Hold {
   public:
     enum class How : bool { wait, attempt };
     explicit Hold(Lane& lane, How how = How::wait) noexcept : queue_(lane.queue()) {
-        if (!queue_.shared_) [[likely]] return;
+        if (!queue_.shared_) [[likely]]
+            return;
         take(lane, how);
     }
     ~Hold() {
-        if (queue_.shared_) [[unlikely]] give_back();
+        if (queue_.shared_) [[unlikely]]
+            give_back();
     }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;

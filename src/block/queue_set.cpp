@@ -20,7 +20,9 @@ QueueSet::QueueSet(std::shared_ptr<Driver> driver)
     if (shape_.host_wide_tags) host_tags_ = std::make_unique<TagSet>(shape_.depth, shape_.reserved);
 }
 
-QueueSet::~QueueSet() { assert(lanes_.empty()); }
+QueueSet::~QueueSet() {
+    assert(lanes_.empty());
+}
 
 std::shared_ptr<QueueSet> QueueSet::create(std::shared_ptr<Driver> driver) {
     return std::shared_ptr<QueueSet>(new QueueSet(std::move(driver)));
@@ -55,9 +57,15 @@ Result<Lane*> QueueSet::open(unsigned index, Reactor& reactor) {
     if (!shape_.host_wide_tags && tags_[index] == nullptr)
         tags_[index] = std::make_unique<TagSet>(shape_.depth, shape_.reserved);
     TagSet& tags = shape_.host_wide_tags ? *host_tags_ : *tags_[index];
-    const bool shared = index == shape_.max_queues - 1;
-    std::unique_ptr<Queue> queue(
-        new Queue(*this, index, tags, shape_, shared ? reactor.shareable() : nullptr, reactor));
+    std::shared_ptr<Reactor> shareable;
+    if (index == shape_.max_queues - 1) {
+        shareable = reactor.shareable();
+        if (shareable == nullptr)
+            return fail(Errc::no_space,
+                        "open a shared hardware queue: the kernel gives no further io_uring; raise "
+                        "RLIMIT_NOFILE or use fewer threads");
+    }
+    std::unique_ptr<Queue> queue(new Queue(*this, index, tags, shape_, std::move(shareable), reactor));
     if (queue->pages_.data() == nullptr)
         return fail(Errc::no_space, fmt::format("hardware queue {}: no memory for {} requests; use a smaller depth",
                                                 index, tags.size()));
@@ -130,10 +138,7 @@ void QueueSet::unquiesce() noexcept {
 }
 
 bool QueueSet::drained() noexcept {
-    return std::ranges::all_of(queues_, [](const auto& queue) {
-        return queue == nullptr || (!queue->gate_.inside() && queue->in_flight_.load(std::memory_order_acquire) == 0 &&
-                                    queue->dispatch_count_.load(std::memory_order_acquire) == 0);
-    });
+    return std::ranges::all_of(queues_, [](const auto& queue) { return queue == nullptr || !queue->holds_requests(); });
 }
 
 Result<> QueueSet::freeze(Duration bound) {

@@ -36,17 +36,17 @@ class alignas(64) Request {
     std::uint32_t tag = 0;
     std::uint16_t generation = 0;  ///< grows with each use of the tag: tells a late completion from a true one
     Op op = Op::read;
-    std::uint8_t flags = 0;        ///< BioFlag bits that are left for the driver (fua, unmap)
+    std::uint8_t flags = 0;  ///< BioFlag bits that are left for the driver (fua, unmap)
     std::uint64_t sector = 0;
     std::uint64_t sectors = 0;
     DataWindow data;
-    std::uint32_t segments = 0;    ///< pieces after the limits were applied; for_each_segment yields just as many
+    std::uint32_t segments = 0;  ///< pieces after the limits were applied; for_each_segment yields just as many
     RequestState state = RequestState::idle;
     Status status = Status::ok;
     std::uint8_t retries = 0;
-    std::uint8_t stage = 0;        ///< position in a flush sequence
-    Time started{};                ///< when it was handed to the driver
-    Time deadline = never;         ///< when it is late
+    std::uint8_t stage = 0;  ///< position in a flush sequence
+    Time started{};          ///< when it was handed to the driver
+    Time deadline = never;   ///< when it is late
 
     [[nodiscard]] std::uint64_t data_bytes() const noexcept { return carries_data(op) ? sectors * sector_bytes : 0; }
     [[nodiscard]] DeviceCore& device() const noexcept { return *device_; }
@@ -114,14 +114,14 @@ class alignas(64) Request {
     friend class ChannelCore;
     friend class Queue;
     friend class TimerWheel;
-    Bio* bios_ = nullptr;           // first of those it serves; merged ones are chained by progress.next; null: a flush
+    Bio* bios_ = nullptr;  // first of those it serves; merged ones are chained by progress.next; null: a flush
     ChannelCore* channel_ = nullptr;  // null: a reserved tag, the driver's own
     DeviceCore* device_ = nullptr;
     Queue* queue_ = nullptr;
     std::size_t max_segment_size_ = ~0ull;
     std::uint64_t seg_boundary_mask_ = ~0ull;
-    Request* next_ = nullptr;       // dispatch, requeue or completion list
-    Request* wheel_next_ = nullptr; // timer wheel slot
+    Request* next_ = nullptr;        // dispatch, requeue or completion list
+    Request* wheel_next_ = nullptr;  // timer wheel slot
     Request** wheel_slot_ = nullptr;
     Bio* last_bio_ = nullptr;
 };

@@ -33,7 +33,9 @@ std::uint64_t group_end(const Bio& first) noexcept {
     return first.progress.last->sector + first.progress.last->sectors;
 }
 
-std::uint64_t group_sectors(const Bio& first) noexcept { return group_end(first) - first.sector; }
+std::uint64_t group_sectors(const Bio& first) noexcept {
+    return group_end(first) - first.sector;
+}
 
 bool grow_back(Bio& first, Bio& bio, const QueueLimits& limits) noexcept {
     if (bio.progress.last != &bio || group_end(first) != bio.sector) return false;

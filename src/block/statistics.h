@@ -37,11 +37,11 @@ struct Statistics {
         Histogram latency;         ///< from submit to the completion callback
     };
     std::array<Group, op_group_count> groups;
-    std::uint64_t in_flight = 0;   ///< bios submitted and not yet ended, now
-    std::uint64_t requests = 0;    ///< handed to the driver
-    std::uint64_t splits = 0;      ///< requests that carried a part of a bio only
-    std::uint64_t requeues = 0;    ///< times the driver was busy
-    std::uint64_t timeouts = 0;    ///< times a request was late
+    std::uint64_t in_flight = 0;  ///< bios submitted and not yet ended, now
+    std::uint64_t requests = 0;   ///< handed to the driver
+    std::uint64_t splits = 0;     ///< requests that carried a part of a bio only
+    std::uint64_t requeues = 0;   ///< times the driver was busy
+    std::uint64_t timeouts = 0;   ///< times a request was late
 
     [[nodiscard]] const Group& of(OpGroup group) const noexcept { return groups[static_cast<unsigned>(group)]; }
 };

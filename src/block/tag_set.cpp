@@ -16,9 +16,9 @@ namespace mqblk::block {
 struct TagSet::Shared {
     std::mutex mutex;
     User* all = nullptr;
-    User* line = nullptr;       // waiting, first come first
+    User* line = nullptr;  // waiting, first come first
     User** line_end = &line;
-    unsigned granted = 0;       // tags kept for users that were woken
+    unsigned granted = 0;  // tags kept for users that were woken
 
     /// Users that hold or want tags; the others' shares grow by those of the idle.
     unsigned recount() const noexcept {
@@ -71,7 +71,9 @@ TagSet::TagSet(unsigned tags, unsigned reserved) : tags_(tags), reserved_(reserv
     shared_ = std::make_unique<Shared>();
 }
 
-TagSet::~TagSet() { assert(users_.load() == 0); }
+TagSet::~TagSet() {
+    assert(users_.load() == 0);
+}
 
 unsigned TagSet::in_use() const noexcept {
     unsigned count = 0;

@@ -52,14 +52,14 @@ class TagSet {
       private:
         friend class TagSet;
         TagSet& set_;
-        std::uint32_t hint_ = 0;                // word where the last tag was found, or a lower one since freed
-        std::atomic<std::uint32_t> held_{0};    // ordinary tags; written by the user's thread
-        std::atomic<std::uint32_t> granted_{0}; // tags kept for it; added to under the set's lock
-        std::atomic<bool> active_{false};       // counts in the shares
+        std::uint32_t hint_ = 0;                 // word where the last tag was found, or a lower one since freed
+        std::atomic<std::uint32_t> held_{0};     // ordinary tags; written by the user's thread
+        std::atomic<std::uint32_t> granted_{0};  // tags kept for it; added to under the set's lock
+        std::atomic<bool> active_{false};        // counts in the shares
         void (*wake_)(void*) noexcept = nullptr;
         void* context_ = nullptr;
-        User* next_ = nullptr;                  // behind it in the line
-        User* next_user_ = nullptr;             // all users
+        User* next_ = nullptr;       // behind it in the line
+        User* next_user_ = nullptr;  // all users
         bool waiting_ = false;
     };
 
@@ -75,12 +75,12 @@ class TagSet {
 
     const unsigned tags_;
     const unsigned reserved_;
-    unsigned shift_ = 6;            // log2 of the ordinary tags in a word
-    unsigned words_ = 0;            // of ordinary tags
-    unsigned reserved_words_ = 0;   // they follow in `bits_`
+    unsigned shift_ = 6;           // log2 of the ordinary tags in a word
+    unsigned words_ = 0;           // of ordinary tags
+    unsigned reserved_words_ = 0;  // they follow in `bits_`
     std::unique_ptr<Word[]> bits_;
-    std::atomic<std::uint32_t> scarce_{0};   // waiters, and tags kept for those woken: 0 = nobody is in line
-    std::atomic<std::uint32_t> active_{0};   // users that count in the shares
+    std::atomic<std::uint32_t> scarce_{0};  // waiters, and tags kept for those woken: 0 = nobody is in line
+    std::atomic<std::uint32_t> active_{0};  // users that count in the shares
     std::atomic<std::uint32_t> users_{0};
     std::unique_ptr<Shared> shared_;
 };

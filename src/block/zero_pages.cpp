@@ -6,8 +6,7 @@
 namespace mqblk::block {
 
 ZeroPages::ZeroPages(std::size_t bytes) noexcept : bytes_(bytes) {
-    void* const at =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at != MAP_FAILED) data_ = static_cast<std::byte*>(at);
 }
 

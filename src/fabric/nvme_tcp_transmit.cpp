@@ -211,19 +211,22 @@ void NvmeTcpStream::consume(std::size_t sent_bytes) noexcept {
         void* const context = pdu.context;
         ++head_;
         if (sent != nullptr) sent(context);  // may push: the entry is no longer ours to look at
-        if (state_ == State::closed) return;
     }
 }
 
-// Only when nothing more can be queued. After the beginning of a PDU the peer still gets its rest, or it could not find
-// the TermReq behind it.
+// After the beginning of a PDU the peer still gets its rest, or it could not find the TermReq behind it. The others
+// shrink to nothing; those behind a partial one keep their place, so that Sent runs in order.
 void NvmeTcpStream::drop_unsent() noexcept {
-    const std::uint32_t first = head_sent_ > 0 && state_ == State::terminated ? head_ + 1 : head_;
-    const std::uint32_t last = std::exchange(tail_, first);
-    if (first == head_) head_sent_ = 0;
-    for (std::uint32_t i = first; i != last; ++i) {
-        if (const TxPdu& pdu = at(i); pdu.sent != nullptr) pdu.sent(pdu.context);
+    const bool partial = head_sent_ > 0 && state_ == State::terminated;
+    for (std::uint32_t i = partial ? head_ + 1 : head_; i != tail_; ++i) {
+        TxPdu& pdu = at(i);
+        pdu.header_bytes = pdu.pad_bytes = 0;
+        pdu.data_bytes = 0;
+        pdu.data_digest = false;
     }
+    if (partial) return;
+    head_sent_ = 0;
+    consume(0);
 }
 
 void NvmeTcpStream::terminate(const wire::nvme_tcp::Violation& violation,
@@ -234,6 +237,8 @@ void NvmeTcpStream::terminate(const wire::nvme_tcp::Violation& violation,
                                             : wire::nvme_tcp::Sender::host;
     const std::size_t bytes = wire::nvme_tcp::build_term_req(self, violation, offending, control_[1]);
     state_ = State::terminated;
+    step_ = RxStep::header;  // nothing is written to the owner's memory any more
+    bulk_ = false;
     drop_unsent();
     queue_control(1, bytes);
 }

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of a target queue's connection: polled, resting, ending. Everything that ends it only notes so; settle(), at
+// the end of a pass, gives up what the core has not begun, tells the core, and lets the queue go when the last command
+// has come back. NVM Express TCP Transport Specification 1.0, sections 3.3.1, 3.5 (termination).
+#include "device/nvme/tcp_queue.h"
+
+#include "base/log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace mqblk::device::nvme {
+
+namespace {
+
+wire::nvme_tcp::PduRules before_initialization() noexcept {
+    wire::nvme_tcp::PduRules rules;
+    rules.sender = wire::nvme_tcp::Sender::host;
+    return rules;
+}
+
+}  // namespace
+
+TcpQueue::TcpQueue(TcpWorker& worker, std::unique_ptr<fabric::Connection> connection)
+    : worker_(worker),
+      stream_(std::move(connection), worker.streams, *this, before_initialization()),
+      timer_([this] { timer_expired(); }) {
+    stream_.connection().on_ready([this] { activate(); });
+    timer_.arm(worker_.reactor, worker_.reactor.now() + worker_.options.handshake);
+    worker_.reactor.add(*this);
+}
+
+TcpQueue::~TcpQueue() = default;
+
+unsigned TcpQueue::poll() noexcept {
+    unsigned events = stream_.receive() > 0 ? 1 : 0;
+    progress_ += events;
+    if (core_) events += core_->poll();
+    stream_.flush();
+    if (ending_) {
+        settle();
+    } else if (events > 0 || busy() || stream_.unsent()) {
+        quiet_ = 0;
+    } else if (++quiet_ >= quiet_passes) {
+        rest();
+    }
+    return events;
+}
+
+bool TcpQueue::prepare_sleep() noexcept {
+    if (ending_ && !settled_) return false;
+    if (!busy() && !stream_.unsent()) {
+        rest();
+    } else if (stream_.open()) {
+        stream_.connection().arm(false);
+        if (stream_.blocked()) stream_.connection().arm(true);
+        guard_progress();
+    }
+    return !core_ || core_->prepare_sleep();
+}
+
+// Out of the list of pollers, without buffers, until the host sends something or an event is reported to it.
+void TcpQueue::rest() noexcept {
+    resting_ = true;
+    worker_.reactor.remove(*this);
+    if (!stream_.open()) return;
+    stream_.rest();
+    if (transfers_used_ == 0) {
+        transfers_ = {};
+        free_transfer_ = 0;
+    }
+    stream_.connection().arm(false);
+    guard_progress();
+}
+
+void TcpQueue::activate() noexcept {
+    if (!resting_ || retired_) return;
+    resting_ = false;
+    quiet_ = 0;
+    worker_.reactor.add(*this);
+}
+
+void TcpQueue::end(const char* why) noexcept {
+    if (ending_) return;
+    ending_ = true;
+    if (why != nullptr) log_limited(why, fmt::format("NVMe/TCP connection {} closed: {}", name(), why));
+    activate();
+}
+
+void TcpQueue::on_violation(const Violation& violation) noexcept {
+    log_limited(violation.what, fmt::format("NVMe/TCP connection {} terminated: {} (FES {}, FEI {:#x})", name(),
+                                            violation.what, static_cast<unsigned>(violation.fes), violation.fei));
+    end(nullptr);
+}
+
+void TcpQueue::on_closed(int error_number) noexcept {
+    if (!ending_ && log_enabled(LogLevel::info)) {
+        log_info(fmt::format("NVMe/TCP connection closed by its host{}{}", error_number != 0 ? ": " : "",
+                             error_number != 0 ? std::strerror(error_number) : ""));
+    }
+    end(nullptr);
+    activate();
+}
+
+void TcpQueue::close(std::uint16_t why_status) noexcept {
+    log_info(fmt::format("NVMe/TCP connection {} closed by its controller, status {:#x}", name(), why_status));
+    end(nullptr);
+}
+
+std::string TcpQueue::name() const {
+    const std::string peer = stream_.open() ? stream_.connection().peer() : std::string("to a host that left");
+    return connected_ ? fmt::format("{} (host {}, queue {})", peer, core_->peer_nqn(), core_->queue_id()) : peer;
+}
+
+void TcpQueue::note_connected() noexcept {
+    connected_ = true;
+    timer_.cancel();
+    wire::nvme_tcp::PduRules rules = stream_.rules();
+    rules.max_capsule_data = std::min(std::max(core_->in_capsule_bytes(), wire::nvme_tcp::admin_capsule_bytes),
+                                      fabric::NvmeTcpStream::max_in_place);
+    stream_.set_rules(rules);
+}
+
+// A host that owes data, or does not read its answers, holds buffers that others wait for.
+void TcpQueue::guard_progress() noexcept {
+    if (!connected_ || ending_ || timer_.armed() || !host_owes()) return;
+    progress_seen_ = progress_;
+    timer_.arm(worker_.reactor, worker_.reactor.now() + stall_limit);
+}
+
+void TcpQueue::timer_expired() noexcept {
+    if (ending_) {
+        stream_.close();
+        activate();
+    } else if (!connected_) {
+        end("no Connect within the time that is allowed for it");
+    } else if (host_owes() && progress_ == progress_seen_) {
+        end("the host neither sends the data it was asked for nor reads its answers");
+    } else {
+        guard_progress();
+    }
+}
+
+void TcpQueue::abandon_unbegun() noexcept {
+    if (current_ != nullptr && current_->state == TcpCommand::State::refused) free(*current_);
+    current_ = nullptr;
+    while (unbegun_ != nullptr) {
+        TcpCommand& command = *unbegun_;
+        unlist(command);
+        if (command.state == TcpCommand::State::waiting) worker_.pool(command.from_reserve).cancel(command.buffer);
+        core_->abandon(command.core);
+        free(command);
+    }
+    transfers_ = {};
+    transfers_used_ = 0;
+    free_transfer_ = 0;
+}
+
+void TcpQueue::settle() noexcept {
+    if (!settled_) {
+        settled_ = true;
+        timer_.cancel();
+        abandon_unbegun();
+        if (core_) core_->disconnect();
+        if (stream_.terminated()) {
+            timer_.arm(worker_.reactor, worker_.reactor.now() + linger);
+            stream_.flush();
+        } else {
+            stream_.close();
+        }
+    }
+    if (commands_ > 0 || (core_ && (core_->outstanding() > 0 || core_->loans() > 0))) return;
+    if (stream_.open()) {
+        if (stream_.unsent()) return;
+        if (!std::exchange(half_closed_, true)) stream_.connection().shutdown();
+        rest();
+        return;
+    }
+    if (retired_) return;
+    retired_ = true;
+    timer_.cancel();
+    worker_.reactor.remove(*this);
+    worker_.retire(*this);
+}
+
+}  // namespace mqblk::device::nvme
