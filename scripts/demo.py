@@ -129,11 +129,11 @@ def copy_image(mqblk):
     size = image.stat().st_size
     say(f"\nThe {kind}, {size / MIB:.0f} MiB, goes onto the file disk and comes back:")
     started = time.monotonic()
-    mqblk.run("write", mqblk.namespace(1), "--input", image)
+    mqblk.run("write", mqblk.namespace(1), "-i", image)
     written = time.monotonic()
     mqblk.run("flush", mqblk.namespace(1))
     flushed = time.monotonic()
-    mqblk.run("read", mqblk.namespace(1), "--output", back, "--length", size)
+    mqblk.run("read", mqblk.namespace(1), "-o", back, "--length", size)
     ended = time.monotonic()
     before, after = sha256(image), sha256(back)
     say(f"  sha256 before  {before}\n  sha256 after   {after}")

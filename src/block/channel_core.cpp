@@ -206,7 +206,7 @@ void ChannelCore::flush_plug() noexcept {
     for (unsigned i = 0; i < plugged_count_; ++i) {
         Bio& group = *plugged_[i];
         const unsigned which = static_cast<unsigned>(group_of(group.op));
-        if (scheduler_->insert(group, limits_, Merges::none, now_ns)) counters_->groups[which].merges.add();
+        if (scheduler_->insert(group, limits_, merges_, now_ns)) counters_->groups[which].merges.add();
     }
     plugged_count_ = 0;
     lane_.unplugged(*this);

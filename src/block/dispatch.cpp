@@ -32,7 +32,15 @@ Request* Queue::allocate(ChannelCore& channel) noexcept {
     ++request->generation;
     request->channel_ = &channel;
     ++channel.in_flight_;
+    held_.store(held_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return request;
+}
+
+/// The tag is free again; the request is nobody's.
+void Queue::give_back(Request& request) noexcept {
+    --request.channel_->in_flight_;
+    tags_.put(request.tag);
+    held_.store(held_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
 void Queue::issue(Request& request, bool last) noexcept {
@@ -41,7 +49,6 @@ void Queue::issue(Request& request, bool last) noexcept {
     request.status = Status::ok;
     in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     channel.counters_->requests.add();
-    const std::uint16_t generation = request.generation;
     switch (hardware_->queue(request, last)) {
         case Issue::done:
             in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
@@ -50,9 +57,9 @@ void Queue::issue(Request& request, bool last) noexcept {
         case Issue::accepted:
             if (!last) uncommitted_ = true;
             // It may have ended within queue().
-            if (request.state != RequestState::in_flight || request.generation != generation) return;
+            if (request.state != RequestState::in_flight) return;
             wheel_.insert(request, request.started);
-            if (request.deadline < timer_due_) start_timer(request);
+            if (wheel_.due(request) < timer_due_) start_timer(request);
             return;
         case Issue::busy:
             break;
@@ -64,7 +71,7 @@ void Queue::issue(Request& request, bool last) noexcept {
     request.next_ = nullptr;
     (dispatch_head_ == nullptr ? dispatch_head_ : dispatch_tail_->next_) = &request;
     dispatch_tail_ = &request;
-    dispatch_count_.store(dispatch_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    ++dispatch_count_;
     // With nothing in flight only the driver can know when: it calls restart().
     blocked_ = true;
 }
@@ -86,9 +93,8 @@ void Queue::complete(Request& request, Status status) noexcept {
 void Queue::finish(Request& request, Status status) noexcept {
     request.state = RequestState::idle;
     ChannelCore& channel = *request.channel_;
-    --channel.in_flight_;
     channel.end_pieces(request, status);
-    tags_.put(request.tag);
+    give_back(request);
     blocked_ = false;
     if (channel.has_waiting()) [[unlikely]]
         waiting_.add(channel);
@@ -103,24 +109,30 @@ void Queue::restart() noexcept {
 
 void Queue::run() noexcept {
     run_again_ = false;
-    if (!congested() || blocked_) return;
-    const std::uint8_t closed = gate_.enter();
-    if ((closed & Gate::quiesced) == 0) {
-        offer_again();
-        if (!blocked_ && dispatch_head_ == nullptr && (closed & Gate::frozen) == 0) serve_waiting();
+    if (congested() && !blocked_) {
+        const std::uint8_t closed = gate_.enter();
+        if ((closed & Gate::quiesced) == 0) {
+            offer_again();
+            if (!blocked_ && dispatch_head_ == nullptr && (closed & Gate::frozen) == 0) serve_waiting();
+        }
+        gate_.leave();
     }
-    gate_.leave();
+    // Tags that were kept for this queue and that it cannot use now go to the next in line.
+    if (waits_for_tag_ && (blocked_ || waiting_.empty())) {
+        waits_for_tag_ = false;
+        tags_.cancel_wait();
+    }
 }
 
 void Queue::offer_again() noexcept {
-    unsigned left = dispatch_count_.load(std::memory_order_relaxed);
+    unsigned left = dispatch_count_;
     while (left-- > 0 && !blocked_ && dispatch_head_ != nullptr) {
         Request& request = *dispatch_head_;
         dispatch_head_ = request.next_;
         Request* const rest = dispatch_head_;
         Request* const rest_end = dispatch_tail_;
         dispatch_head_ = nullptr;
-        dispatch_count_.store(dispatch_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+        --dispatch_count_;
         request.started = now();
         request.deadline = request.started + request.channel_->timeout_;
         if (request.retries != 0xff) ++request.retries;
@@ -149,18 +161,12 @@ void Queue::serve_waiting() noexcept {
             continue;
         }
         if (!channel->fill_next(*request)) {
-            --channel->in_flight_;
-            tags_.put(request->tag);
+            give_back(*request);
             continue;
         }
         waiting_.rotate();
         issue(*request, false);
         if (blocked_) return;
-    }
-    // Tags that were kept for this queue and are not needed go to the next in line.
-    if (waits_for_tag_) {
-        waits_for_tag_ = false;
-        tags_.cancel_wait();
     }
 }
 
@@ -178,7 +184,7 @@ void Queue::cancel_dispatch(const ChannelCore* channel, Status status) noexcept 
         Request* const next = request->next_;
         request->next_ = nullptr;
         if (request->channel_ == channel) {
-            dispatch_count_.store(dispatch_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+            --dispatch_count_;
             finish(*request, status);
         } else {
             (dispatch_head_ == nullptr ? dispatch_head_ : dispatch_tail_->next_) = request;

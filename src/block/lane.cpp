@@ -72,7 +72,7 @@ unsigned Lane::pass(ChannelCore* only) noexcept {
     if (queue_.shared_) [[unlikely]]
         take_inbox();
     unsigned done = deliver(only);
-    if (done == 0 || queue_.in_flight() != 0) {
+    if (done == 0 || queue_.holds_requests()) {
         turn_queue();
         if (queue_.shared_) [[unlikely]]
             take_inbox();
@@ -88,7 +88,7 @@ void Lane::turn_queue() noexcept {
     if (!hold.held()) return;  // another thread is at it
     pass_time_ = {};
     if (runs_reactor()) events_ += queue_.shareable_->run_once(Reactor::Sleep::no);
-    if (queue_.in_flight() != 0 || queue_.keep_polling_) events_ += queue_.hardware_->poll();
+    if (queue_.holds_requests() || queue_.keep_polling_) events_ += queue_.hardware_->poll();
 }
 
 void Lane::finish_pass() noexcept {
@@ -155,7 +155,7 @@ bool Lane::prepare_sleep() noexcept {
     }
     const Hold hold(*this);
     if (queue_.run_again_ || queue_.tag_ready_.load()) return false;
-    if ((queue_.in_flight() != 0 || queue_.keep_polling_) && !queue_.hardware_->prepare_sleep()) return false;
+    if ((queue_.holds_requests() || queue_.keep_polling_) && !queue_.hardware_->prepare_sleep()) return false;
     if (runs_reactor()) {
         watch_->arm(false);
         const Time next = queue_.shareable_->next_deadline();

@@ -63,7 +63,7 @@ void Queue::free_reserved(Request& request) noexcept {
 }
 
 void Queue::start_timer(const Request& request) noexcept {
-    timer_due_ = std::max(wheel_.due(request), request.deadline);
+    timer_due_ = wheel_.due(request);
     timer_.arm(*reactor_, timer_due_);
 }
 

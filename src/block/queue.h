@@ -88,10 +88,13 @@ class Queue {
         return *reinterpret_cast<Request*>(requests_ + std::size_t{tag} * stride_);
     }
     [[nodiscard]] Time now() const noexcept;
+    /// There is something to poll the driver for. Any thread.
+    [[nodiscard]] bool holds_requests() const noexcept { return held_.load(std::memory_order_acquire) != 0; }
 
     // Dispatch (dispatch.cpp). All of it under enter()/leave() of the gate.
     [[nodiscard]] bool congested() const noexcept { return blocked_ || dispatch_head_ != nullptr || !waiting_.empty(); }
     Request* allocate(ChannelCore&) noexcept;
+    void give_back(Request&) noexcept;
     Request* first_use(std::uint32_t tag) noexcept;
     void issue(Request&, bool last) noexcept;
     void run() noexcept;
@@ -118,10 +121,11 @@ class Queue {
     std::size_t stride_;
     std::uint32_t touched_ = 0;  // tags below this have a constructed request, or zeroes
     std::atomic<std::uint32_t> in_flight_{0};
-    Lane* active_ = nullptr;            // whose thread runs the queue now; null: none (shared only)
-    Request* dispatch_head_ = nullptr;  // have a tag, were refused as busy: offered first
+    std::atomic<std::uint32_t> held_{0};  // requests that exist: in flight, or refused as busy
+    Lane* active_ = nullptr;              // whose thread runs the queue now; null: none (shared only)
+    Request* dispatch_head_ = nullptr;    // have a tag, were refused as busy: offered first
     Request* dispatch_tail_ = nullptr;
-    std::atomic<std::uint32_t> dispatch_count_{0};
+    unsigned dispatch_count_ = 0;
     bool blocked_ = false;  // the driver is busy until a completion or restart()
     bool uncommitted_ = false;
     bool run_again_ = false;  // something may be issued that waits
@@ -195,7 +199,7 @@ class QueueSet : public std::enable_shared_from_this<QueueSet> {
     const Driver::Shape shape_;
     std::atomic<std::uint32_t> epoch_{0};
     std::atomic<std::uint32_t> live_devices_{0};
-    std::mutex mutex_;  // everything below; never taken on the I/O path
+    std::recursive_mutex mutex_;  // everything below; open_queue may call back; never taken on the I/O path
     std::unique_ptr<TagSet> host_tags_;
     std::vector<std::unique_ptr<TagSet>> tags_;   // by queue index, kept when a queue closes
     std::vector<std::unique_ptr<Queue>> queues_;  // by index; null: not open

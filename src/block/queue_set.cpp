@@ -138,10 +138,7 @@ void QueueSet::unquiesce() noexcept {
 }
 
 bool QueueSet::drained() noexcept {
-    return std::ranges::all_of(queues_, [](const auto& queue) {
-        return queue == nullptr || (!queue->gate_.inside() && queue->in_flight_.load(std::memory_order_acquire) == 0 &&
-                                    queue->dispatch_count_.load(std::memory_order_acquire) == 0);
-    });
+    return std::ranges::all_of(queues_, [](const auto& queue) { return queue == nullptr || !queue->holds_requests(); });
 }
 
 Result<> QueueSet::freeze(Duration bound) {

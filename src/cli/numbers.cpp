@@ -29,7 +29,9 @@ constexpr std::array<std::string_view, 6> decimal_units{"B", "kB", "MB", "GB", "
 
 }  // namespace
 
-std::string count(double number) { return four_characters(number, 1000, count_units); }
+std::string count(double number) {
+    return four_characters(number, 1000, count_units);
+}
 std::string binary_bytes(std::uint64_t bytes) {
     return four_characters(static_cast<double>(bytes), 1024, binary_units);
 }

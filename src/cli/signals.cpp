@@ -34,7 +34,7 @@ void on_signal(int number) {
 }
 
 void handle_signals_with(void (*handler)(int)) noexcept {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = handler;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, nullptr);
@@ -53,7 +53,9 @@ Signals::~Signals() {
     ::close(wake_descriptor.exchange(-1));
 }
 
-int Signals::caught() noexcept { return caught_signal.load(std::memory_order_relaxed); }
+int Signals::caught() noexcept {
+    return caught_signal.load(std::memory_order_relaxed);
+}
 
 void Signals::wait(Duration time) noexcept {
     pollfd entry{wake_descriptor.load(), POLLIN, 0};
@@ -64,8 +66,12 @@ void Signals::wait(Duration time) noexcept {
     [[maybe_unused]] const auto taken = ::read(entry.fd, &count, sizeof count);
 }
 
-void Signals::wake() noexcept { tell_waiter(); }
+void Signals::wake() noexcept {
+    tell_waiter();
+}
 
-int Signals::fd() const noexcept { return wake_descriptor.load(); }
+int Signals::fd() const noexcept {
+    return wake_descriptor.load();
+}
 
 }  // namespace mqblk::cli

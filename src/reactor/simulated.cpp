@@ -145,7 +145,8 @@ bool SimulatedWorld::step(Time limit) {
         turns_at_this_time_ = 0;
         return advance(limit);
     }
-    if (++turns_at_this_time_ > most_turns_at_one_time && turns_at_this_time_ % 2 == 0) return advance(limit);
+    ++turns_at_this_time_;
+    if (turns_at_this_time_ > most_turns_at_one_time && turns_at_this_time_ % 2 == 0) return advance(limit);
     if (runnable_[random_.below(runnable_.size())]->turn() > 0) tick_ = Duration::zero();
     return true;
 }

@@ -28,11 +28,11 @@ constexpr std::array null_options{
 };
 constexpr std::array ram_options{size_option, block_option, queues_option, depth_option, ro_option};
 constexpr std::array file_options{
-    OptionInfo{"size", "SIZE", "", "create the file with this size, or require it of one that exists"},
+    OptionInfo{"size", "SIZE", "", "create the file with this size, or grow it to that; never shrinks it"},
     block_option,
     queues_option,
     depth_option,
-    OptionInfo{"direct", "auto|yes|no", "auto", "bypass the page cache (O_DIRECT)"},
+    OptionInfo{"direct", "0|1", "1", "bypass the page cache (O_DIRECT) where the file system can"},
     ro_option,
 };
 

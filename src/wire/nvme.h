@@ -97,6 +97,7 @@ inline constexpr std::uint16_t sgl_invalid_segment = 0x00d;
 inline constexpr std::uint16_t sgl_invalid_count = 0x00e;
 inline constexpr std::uint16_t sgl_invalid_data_length = 0x00f;
 inline constexpr std::uint16_t sgl_invalid_type = 0x011;
+inline constexpr std::uint16_t atomic_write_unit_exceeded = 0x014;
 inline constexpr std::uint16_t sgl_invalid_offset = 0x016;
 inline constexpr std::uint16_t host_id_inconsistent = 0x018;
 inline constexpr std::uint16_t keep_alive_expired = 0x019;

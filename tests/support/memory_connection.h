@@ -33,7 +33,20 @@ class MemoryConnection final : public fabric::Connection {
 
     MemoryConnection(std::shared_ptr<MemoryPipe> in, std::shared_ptr<MemoryPipe> out)
         : in_(std::move(in)), out_(std::move(out)) {}
-    ~MemoryConnection() override { out_->ended = in_->ended = true; }
+    ~MemoryConnection() override {
+        out_->ended = in_->ended = true;
+        if (gone) gone(this);
+    }
+
+    /// Runs the callback if the connection is armed and something happened. True if it did.
+    bool fire() {
+        const bool readable = armed_read && (in_->waiting() > 0 || in_->ended);
+        if (!readable && !armed_write) return false;
+        armed_read = armed_write = false;
+        const auto callback = ready;  // a copy: it may destroy the connection
+        if (callback) callback();
+        return true;
+    }
 
     fabric::IoResult receive(Segments segments) noexcept override {
         std::size_t most = receive_limit ? receive_limit() : SIZE_MAX, moved = 0;
@@ -67,12 +80,14 @@ class MemoryConnection final : public fabric::Connection {
 
     Limit receive_limit, send_limit;
     std::function<void()> ready;
+    std::function<void(MemoryConnection*)> gone;  ///< runs when it is destroyed
     bool armed_read = false, armed_write = false;
 
   private:
     std::shared_ptr<MemoryPipe> in_, out_;
 };
 
+/// Two ends of one stream.
 inline std::pair<std::unique_ptr<MemoryConnection>, std::unique_ptr<MemoryConnection>> connection_pair() {
     auto there = std::make_shared<MemoryPipe>(), back = std::make_shared<MemoryPipe>();
     return {std::make_unique<MemoryConnection>(back, there), std::make_unique<MemoryConnection>(there, back)};

@@ -25,8 +25,9 @@ def is_code(path, lines):
     return path.suffix in CODE or path.name == "CMakeLists.txt" or (bool(lines) and lines[0].startswith("#!"))
 
 
-def complaints(path, text):
-    """(line number, sentence) for each breach; `path` is relative to the root."""
+def complaints(path, text, has_header=False):
+    """(line number, sentence) for each breach; `path` is relative to the root. A source whose header of the same name
+    says what the two own need not say it again."""
     lines = text.splitlines()
     if is_code(path, lines):
         if SPDX not in "\n".join(lines[:2]):
@@ -35,7 +36,7 @@ def complaints(path, text):
             yield MAX_LINES, f"{len(lines)} lines: a file of more than {MAX_LINES} holds a second idea"
     if path.suffix in (".h", ".cpp") and path.parts[0] in ("src", "include"):
         opening = [line for line in lines[1:3] if re.match(r"//\s*\S", line)]
-        if not opening:
+        if not opening and not has_header:
             yield 2, "the licence line must be followed by a comment that says what the file owns"
         if path.suffix == ".h" and "#pragma once" not in lines:
             yield 1, "a header needs #pragma once"
@@ -66,6 +67,7 @@ def self_test():
 def main():
     self_test()
     root = Path(sys.argv[1])
+    headers = {path.stem for top in ("src", "include") for path in (root / top).rglob("*.h")}
     found = files = 0
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)
@@ -76,7 +78,7 @@ def main():
         except UnicodeDecodeError:
             continue
         files += 1
-        for number, sentence in complaints(inside, text):
+        for number, sentence in complaints(inside, text, path.suffix == ".cpp" and path.stem in headers):
             print(f"{inside}:{number}: {sentence}")
             found += 1
     print(f"{files} files read, {found} complaints")

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array percents{1.0,  5.0,  10.0, 20.0, 30.0, 40.0,  50.0,  60.0, 70.0,
+constexpr std::array percents{1.0,  5.0,  10.0, 20.0, 30.0, 40.0, 50.0,  60.0, 70.0,
                               80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99};
 
 std::uint64_t milliseconds_of(Duration time) {
@@ -85,9 +85,8 @@ std::string iops_line(std::string_view name, const DirectionResult& result, Dura
 std::string latency_line(const Histogram& histogram) {
     const auto unit = latency_unit(histogram);
     const auto scale = static_cast<double>(unit.ns);
-    return fmt::format("     lat ({}): min={}, max={}, avg={:.2f}, stdev={:.2f}", unit.name,
-                       histogram.min() / unit.ns, histogram.max() / unit.ns, histogram.mean() / scale,
-                       histogram.stdev() / scale);
+    return fmt::format("     lat ({}): min={}, max={}, avg={:.2f}, stdev={:.2f}", unit.name, histogram.min() / unit.ns,
+                       histogram.max() / unit.ns, histogram.mean() / scale, histogram.stdev() / scale);
 }
 
 std::string percentile_lines(const Histogram& histogram) {
@@ -112,12 +111,12 @@ std::string bench_text(const Workload& work, const BenchResult& result, std::str
         text += iops_line(to_string(static_cast<Direction>(i)), direction, total.runtime) + "\n";
         text += latency_line(direction.latency) + "\n" + percentile_lines(direction.latency);
     }
-    text += fmt::format("  cpu          : usr={:.2f}%, sys={:.2f}%, ctx={}, majf={}, minf={}\n",
-                        result.user_cpu_percent, result.system_cpu_percent, result.context_switches,
-                        result.major_faults, result.minor_faults);
+    text +=
+        fmt::format("  cpu          : usr={:.2f}%, sys={:.2f}%, ctx={}, majf={}, minf={}\n", result.user_cpu_percent,
+                    result.system_cpu_percent, result.context_switches, result.major_faults, result.minor_faults);
     if (work.verify) {
-        text += fmt::format("  verify       : {} blocks checked, {} I/Os with data that differ\n", total.blocks_verified,
-                            total.mismatches);
+        text += fmt::format("  verify       : {} blocks checked, {} I/Os with data that differ\n",
+                            total.blocks_verified, total.mismatches);
     }
     if (total.errors() != 0) text += fmt::format("  errors       : {} I/Os failed\n", total.errors());
     return text;

@@ -33,8 +33,7 @@ class Usage {
                 100 * (seconds_of(now.ru_stime) - seconds_of(before_.ru_stime)) / thread_seconds;
         }
         const auto grown = [](long to, long from) { return static_cast<std::uint64_t>(to - from); };
-        result.context_switches =
-            grown(now.ru_nvcsw, before_.ru_nvcsw) + grown(now.ru_nivcsw, before_.ru_nivcsw);
+        result.context_switches = grown(now.ru_nvcsw, before_.ru_nvcsw) + grown(now.ru_nivcsw, before_.ru_nivcsw);
         result.major_faults = grown(now.ru_majflt, before_.ru_majflt);
         result.minor_faults = grown(now.ru_minflt, before_.ru_minflt);
     }
@@ -87,9 +86,9 @@ class Conduct {
         const auto ios = conductor_.live.ios.load(std::memory_order_relaxed);
         const auto bytes = conductor_.live.bytes.load(std::memory_order_relaxed);
         if (ios >= ios_ && bytes >= bytes_) {
-            progress.show(fmt::format("IOPS={}, BW={}/s", count(static_cast<double>(ios - ios_) / seconds),
-                                      binary_bytes(static_cast<std::uint64_t>(
-                                          static_cast<double>(bytes - bytes_) / seconds))));
+            progress.show(
+                fmt::format("IOPS={}, BW={}/s", count(static_cast<double>(ios - ios_) / seconds),
+                            binary_bytes(static_cast<std::uint64_t>(static_cast<double>(bytes - bytes_) / seconds))));
         }
         shown_ = now;
         ios_ = ios;

@@ -14,10 +14,10 @@ namespace mqblk::cli {
 
 struct BenchResult {
     std::vector<JobResult> jobs;
-    JobResult total;                  ///< all jobs together
+    JobResult total;                                      ///< all jobs together
     double user_cpu_percent = 0, system_cpu_percent = 0;  ///< of the time of all jobs
     std::uint64_t context_switches = 0, major_faults = 0, minor_faults = 0;
-    int signal = 0;                   ///< what ended it early, or 0
+    int signal = 0;  ///< what ended it early, or 0
 
     /// What the command ends with: differences, then failures, then a signal, then ok.
     [[nodiscard]] int exit_code() const noexcept;

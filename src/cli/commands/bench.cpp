@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// bench: a workload over devices, its report as text or in fio's JSON.
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <limits>
@@ -83,6 +85,8 @@ class BenchCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_bench() { return std::make_unique<BenchCommand>(); }
+std::unique_ptr<Command> make_bench() {
+    return std::make_unique<BenchCommand>();
+}
 
 }  // namespace mqblk::cli

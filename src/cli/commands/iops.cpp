@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// iops: random reads or writes for some seconds, reported on fio's one line.
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 namespace mqblk::cli {
@@ -44,9 +46,9 @@ class IopsCommand final : public Command {
             jobs.push_back(job_json(work_, *result, result->total, "iops"));
             fmt::print("{}\n", report_json(std::move(jobs)).dump(2));
         } else {
-            fmt::print("{}\n", iops_line(to_string(direction),
-                                         result->total.directions[static_cast<std::size_t>(direction)],
-                                         result->total.runtime));
+            fmt::print("{}\n",
+                       iops_line(to_string(direction), result->total.directions[static_cast<std::size_t>(direction)],
+                                 result->total.runtime));
         }
         report_failure(failure_sentence(result->total));
         return result->exit_code();
@@ -60,6 +62,8 @@ class IopsCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_iops() { return std::make_unique<IopsCommand>(); }
+std::unique_ptr<Command> make_iops() {
+    return std::make_unique<IopsCommand>();
+}
 
 }  // namespace mqblk::cli

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// latency: random reads, then random writes, one at a time.
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -19,8 +21,9 @@ class LatencyCommand final : public Command {
     void declare(CLI::App& app) override {
         app.add_option("URI", uri_, "The device")->required();
         add_size(app, "BS", work_.block_bytes, "Bytes of each I/O [4k]", 512, 64u << 20);
-        app.add_flag("--read-only", read_only_, "Random reads only; without it random writes follow, which destroy "
-                                                "what is on the device");
+        app.add_flag("--read-only", read_only_,
+                     "Random reads only; without it random writes follow, which destroy "
+                     "what is on the device");
         add_time(app, "-t,--time", work_.time, "How long to measure, each of the two [5s]",
                  std::chrono::milliseconds(1), std::chrono::hours(24 * 365));
         add_cores(app, "--cores", work_.cores, "CPU to pin the thread to");
@@ -70,6 +73,8 @@ class LatencyCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_latency() { return std::make_unique<LatencyCommand>(); }
+std::unique_ptr<Command> make_latency() {
+    return std::make_unique<LatencyCommand>();
+}
 
 }  // namespace mqblk::cli

@@ -28,10 +28,10 @@ namespace mqblk::device::nvme {
 inline constexpr std::string_view discovery_nqn = "nqn.2014-08.org.nvmexpress.discovery";
 
 struct NamespaceConfig {
-    std::uint32_t nsid = 0;        ///< 0: the lowest free one
-    std::string uri;               ///< as given; saved with the configuration
+    std::uint32_t nsid = 0;  ///< 0: the lowest free one
+    std::string uri;         ///< as given; saved with the configuration
     std::shared_ptr<Device> device;
-    std::string uuid, nguid;       ///< empty: derived from subsystem NQN, nsid and URI, so that they survive a restart
+    std::string uuid, nguid;  ///< empty: derived from subsystem NQN, nsid and URI, so that they survive a restart
 };
 
 struct NamespaceInfo {
@@ -43,7 +43,7 @@ struct NamespaceInfo {
 
 struct SubsystemConfig {
     std::string nqn;
-    std::string serial;            ///< empty: derived from the NQN
+    std::string serial;  ///< empty: derived from the NQN
     std::string model = "mqblk";
     bool allow_any_host = true;
     std::vector<std::string> allowed_hosts;
@@ -57,13 +57,13 @@ struct PortConfig {
 
 /// Every limit the target announces, computed in one place from what can be served.
 struct AnnouncedLimits {
-    std::uint32_t max_transfer_bytes;     ///< MDTS
-    std::uint32_t in_capsule_bytes;       ///< IOCCSZ
-    std::uint16_t max_queue_entries;      ///< MQES + 1
+    std::uint32_t max_transfer_bytes;  ///< MDTS
+    std::uint32_t in_capsule_bytes;    ///< IOCCSZ
+    std::uint16_t max_queue_entries;   ///< MQES + 1
     std::uint16_t max_io_queues;
-    std::uint32_t max_namespaces;         ///< NN
+    std::uint32_t max_namespaces;  ///< NN
     std::uint32_t dsm_ranges;
-    std::uint32_t async_events;           ///< AERL + 1
+    std::uint32_t async_events;  ///< AERL + 1
     std::uint16_t keep_alive_granularity_ms;
 };
 

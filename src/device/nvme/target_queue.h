@@ -38,14 +38,16 @@ struct TargetCommand {
     Segment direct{nullptr, 0};  ///< media memory lent in place of a buffer
     QueueCore* queue = nullptr;
     NamespaceChannel* channel = nullptr;
-    void (*step)(TargetCommand&) noexcept = nullptr;  ///< goes on when a bio of several ended well
+    void (*step)(TargetCommand&) noexcept = nullptr;  ///< takes the end of a bio, for commands of several
     TargetCommand* next = nullptr;                    ///< in the list that holds it
     TargetCommand* fused = nullptr;                   ///< the other half of a fused pair
     std::uint64_t position = 0;                       ///< how far a command of several bios has come
     std::uint32_t bytes = 0;                          ///< of data, as planned
     std::uint16_t failure = 0;                        ///< found between plan() and execute(): the command ends with it
     std::uint8_t state = 0;
-    bool changes_media = false;  ///< counted in its channel's writes
+    bool changes_media = false;  ///< it is a write to its channel
+    bool counted = false;        ///< its channel counts it as busy
+    Segment piece{nullptr, 0};   ///< memory of the core's own that a bio uses
     Bio bio;
 };
 
@@ -57,6 +59,7 @@ struct Plan {
     std::uint16_t status = 0;  ///< not 0: the command fails with this (status << 1 not applied); no data moves except
                                ///< in-capsule data, which the transport drops; completion is set, respond yourself
     bool lent = false;         ///< command.direct is the memory to use: send from it, or receive into it
+    std::uint32_t memory_mask = 0;  ///< of command.data: address and length of each piece have these bits clear
 };
 
 /// One queue pair of the target: admin or I/O once Connect was carried out.
@@ -82,12 +85,16 @@ class TargetQueue {
     /// command planned with `lent` and Direction::to_host that went through execute(). Until then the loan keeps the
     /// namespace's device open and counts in loans().
     void release(TargetCommand&) noexcept;
-    /// The transport gives a planned command up before execute() (connection lost, data digest wrong).
+    /// The transport gives a planned command up before execute() (connection lost, data digest wrong). Its completion
+    /// lacks nothing but a status, for a transport that responds all the same.
     void abandon(TargetCommand&) noexcept;
 
     /// Progress of the backends of this reactor; part of every pass. Returns events handled.
     unsigned poll() noexcept;
     bool prepare_sleep() noexcept;
+    /// Sleeps until something has ended in a backend of this reactor; false if nothing is there to wait for. Only for a
+    /// transport that must not return before its commands have ended.
+    bool wait() noexcept;
 
     /// The connection is gone: held commands (asynchronous events, fused first halves) are responded to with an abort
     /// status, which the transport discards; commands in a backend follow when it is done. The controller is told.

@@ -6,6 +6,7 @@
 #include "device/nvme/tcp_queue.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace mqblk::device::nvme {
@@ -35,7 +36,6 @@ void TcpQueue::want_buffer(TcpCommand& command) noexcept {
     command.buffer.context = &command;
     switch (worker_.pool(command.from_reserve).get(command.buffer)) {
         case BufferPool::Grant::granted:
-            command.segment = {command.buffer.data, command.plan.bytes};
             have_memory(command);
             break;
         case BufferPool::Grant::waiting:
@@ -56,19 +56,25 @@ void TcpQueue::buffer_ready(BufferRequest& request) noexcept {
     command.state = State::receiving;  // no longer waiting
     if (queue.ending_) return;         // it is given up with the others, buffer and all
     queue.unlist(command);
-    command.segment = {request.data, command.plan.bytes};
     queue.have_memory(command);
     queue.activate();
 }
 
+// The command's data have a place: a buffer, or what the core lent.
 void TcpQueue::have_memory(TcpCommand& command) noexcept {
-    if (command.plan.direction == Direction::to_host) {
+    const Segment arrived = command.segment;
+    command.segment = command.plan.lent ? command.core.direct : Segment{command.buffer.data, command.plan.bytes};
+    if (command.held != nullptr) {
+        std::memcpy(command.segment.data, arrived.data, arrived.bytes);
+        stream_.release(std::exchange(command.held, nullptr));
         execute(command);
-        return;
+    } else if (command.plan.direction == Direction::to_host) {
+        execute(command);
+    } else {
+        command.state = State::receiving;
+        list(command);
+        request_data(command);
     }
-    command.state = State::receiving;
-    list(command);
-    request_data(command);
 }
 
 void TcpQueue::execute(TcpCommand& command) noexcept {
@@ -80,11 +86,7 @@ void TcpQueue::execute(TcpCommand& command) noexcept {
 
 // The command ends with `status`, found by the transport. It was abandoned; the caller responds.
 void TcpQueue::reject(TcpCommand& command, std::uint16_t status) noexcept {
-    auto& completion = command.core.completion;
-    completion.result = 0;
-    completion.sq_id = core_->queue_id();
-    completion.command_id = command.core.command.command_id;
-    wire::nvme::set_status(completion, status);
+    wire::nvme::set_status(command.core.completion, status);
     command.state = State::refused;
 }
 

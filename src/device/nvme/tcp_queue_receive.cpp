@@ -102,7 +102,6 @@ Placement TcpQueue::begin(const NvmeTcpPdu& pdu) noexcept {
     } else if (plan.bytes == 0) {
         execute(command);
     } else if (plan.lent) {
-        command.segment = command.core.direct;
         have_memory(command);
     } else {
         want_buffer(command);
@@ -131,6 +130,10 @@ void TcpQueue::capsule_data(TcpCommand& command, std::byte* in_place, bool diges
     if (in_place != nullptr) {
         command.held = stream_.hold();
         command.segment = {in_place, command.plan.bytes};
+        if ((reinterpret_cast<std::uintptr_t>(in_place) & command.plan.memory_mask) != 0) {
+            want_buffer(command);  // the device cannot take them as they lie
+            return;
+        }
     }
     execute(command);
 }
@@ -164,7 +167,6 @@ Placement TcpQueue::begin_transfer(const NvmeTcpPdu& pdu) noexcept {
 
 void TcpQueue::transfer_data(Transfer& transfer, std::uint32_t bytes, bool digest_ok) noexcept {
     TcpCommand& command = *transfer.command;
-    ++progress_;
     command.digest_error |= !digest_ok;
     transfer.received += bytes;
     command.received += bytes;

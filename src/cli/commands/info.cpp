@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// info: identity, queue attributes under Linux's names, the driver's details and those of an NVMe controller.
+#include "block/driver.h"
+#include "block/queue.h"
+#include "cli/commands/commands.h"
+#include "cli/numbers.h"
+#include "cli/session.h"
+#include "registry/services.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mqblk::cli {
+
+namespace {
+
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+Lines identity_lines(const Device& device) {
+    const auto identity = device.identity();
+    const auto bytes = device.sectors() * sector_bytes;
+    Lines lines{{"name", identity.name},
+                {"driver", identity.driver},
+                {"bytes", std::to_string(bytes)},
+                {"size", binary_bytes(bytes)},
+                {"read_only", device.read_only() ? "1" : "0"}};
+    const std::pair<const char*, const std::string&> optional[] = {
+        {"model", identity.model}, {"serial", identity.serial}, {"firmware", identity.firmware},
+        {"uuid", identity.uuid},   {"nguid", identity.nguid},   {"eui64", identity.eui64}};
+    for (const auto& [name, value] : optional) {
+        if (!value.empty()) lines.emplace_back(name, value);
+    }
+    return lines;
+}
+
+void print_section(std::string_view title, const Lines& lines) {
+    if (lines.empty()) return;
+    fmt::print("{}\n", title);
+    for (const auto& [name, value] : lines) fmt::print("  {:<28} {}\n", name, value);
+}
+
+nlohmann::ordered_json as_json(const Lines& lines) {
+    auto json = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : lines) json[name] = value;
+    return json;
+}
+
+class InfoCommand final : public Command {
+  public:
+    void declare(CLI::App& app) override { app.add_option("URI", uri_, "The device")->required(); }
+
+    Result<int> run(const Invocation& invocation) override {
+        Session session;
+        const auto device = session.context().open(uri_);
+        if (!device) return std::unexpected(device.error());
+        const auto controller = session.context().services().controller_of(**device);
+        const Lines identity = identity_lines(**device);
+        const Lines queue = (*device)->attributes();
+        const Lines details = block::disk_of((*device)->core()).details;
+        const Lines controller_details = controller ? controller->details() : Lines{};
+        if (invocation.json) {
+            nlohmann::ordered_json report{{"uri", uri_}, {"identity", as_json(identity)}, {"queue", as_json(queue)}};
+            if (!details.empty()) report["details"] = as_json(details);
+            if (controller) report["controller"] = as_json(controller_details);
+            fmt::print("{}\n", report.dump(2));
+            return exit_ok;
+        }
+        print_section(uri_, identity);
+        print_section("queue", queue);
+        print_section("details", details);
+        print_section("controller", controller_details);
+        return exit_ok;
+    }
+
+  private:
+    std::string uri_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_info() {
+    return std::make_unique<InfoCommand>();
+}
+
+}  // namespace mqblk::cli

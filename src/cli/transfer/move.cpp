@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/transfer/move.h"
+
+#include "base/steady_clock.h"
+#include "cli/numbers.h"
+#include "cli/signals.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace mqblk::cli {
+
+Result<Moved> move_data(Session& session, const Invocation& invocation, Endpoint& from, Endpoint& to,
+                        const MoveOptions& options) {
+    const auto reactor = session.reactor();
+    if (!reactor) return std::unexpected(reactor.error());
+    Signals signals;
+    Progress progress(invocation, options.what);
+    const auto begun = SteadyClock::read();
+    Pipeline pipeline(**reactor, progress);
+    pipeline.pad_to(options.pad_to);
+    if (options.check_stream) pipeline.on_short_stream(options.check_stream);
+    const auto bytes = pipeline.run(from, to, options.bytes);
+    if (!bytes) return std::unexpected(bytes.error());
+    if (options.sync) {
+        if (auto ok = to.sync(); !ok) return std::unexpected(ok.error());
+    }
+    return Moved{*bytes, std::chrono::duration<double>(SteadyClock::read() - begun).count(), Signals::caught()};
+}
+
+Result<Compared> compare_data(Session& session, const Invocation& invocation, Operand& a, Operand& b,
+                              std::uint64_t bytes) {
+    const auto reactor = session.reactor();
+    if (!reactor) return std::unexpected(reactor.error());
+    const auto from = a.endpoint(session);
+    if (!from) return std::unexpected(from.error());
+    const auto other = b.endpoint(session);
+    if (!other) return std::unexpected(other.error());
+    const auto compare = CompareEndpoint::create(**other, Pipeline::pieces, Pipeline::piece_bytes);
+    if (!compare) return std::unexpected(compare.error());
+    Signals signals;
+    Progress progress(invocation, "verify:");
+    const auto begun = SteadyClock::read();
+    Pipeline pipeline(**reactor, progress);
+    pipeline.stop_when([&] { return (*compare)->difference().has_value(); });
+    const auto done = pipeline.run(**from, **compare, bytes);
+    if (!done) return std::unexpected(done.error());
+    Compared result;
+    result.moved = {*done, std::chrono::duration<double>(SteadyClock::read() - begun).count(), Signals::caught()};
+    if (const auto& differs = (*compare)->difference()) {
+        result.difference = fmt::format("byte {}: {} has {:#04x}, {} has {:#04x}", differs->offset, a.name(),
+                                        differs->expected, b.name(), differs->found);
+    }
+    return result;
+}
+
+void report_moved(const Invocation& invocation, std::string_view command, const Moved& moved) {
+    const double rate = static_cast<double>(moved.bytes) / std::max(1e-9, moved.seconds);
+    if (invocation.json) {
+        const nlohmann::ordered_json report{{"command", command},
+                                            {"bytes", moved.bytes},
+                                            {"seconds", moved.seconds},
+                                            {"bw_bytes", static_cast<std::uint64_t>(rate)},
+                                            {"complete", moved.signal == 0}};
+        fmt::print("{}\n", report.dump(2));
+        return;
+    }
+    fmt::print("{}: {} bytes ({}) in {:.3f} s, {}/s{}\n", command, moved.bytes, binary_bytes(moved.bytes),
+               moved.seconds, binary_bytes(static_cast<std::uint64_t>(rate)), moved.signal == 0 ? "" : ", interrupted");
+}
+
+}  // namespace mqblk::cli
