@@ -25,7 +25,7 @@ struct Settings {
     unsigned nr_requests = 0;                            ///< requests a channel may have in flight
     std::uint32_t max_sectors = QueueLimits::unlimited;  ///< below the driver's own limit
     Merges merges = Merges::all;
-    unsigned rq_affinity = 2;     ///< kept for who reads it: completions run on the thread that submitted, always
+    unsigned rq_affinity = 2;  ///< kept for who reads it: completions run on the thread that submitted, always
     Duration timeout{};
     bool write_through = false;  ///< the user says that the device's cache needs no flushes
     bool iostats = true;

@@ -121,9 +121,9 @@ class Queue {
     std::size_t stride_;
     std::uint32_t touched_ = 0;  // tags below this have a constructed request, or zeroes
     std::atomic<std::uint32_t> in_flight_{0};
-    std::atomic<std::uint32_t> held_{0};    // requests that exist: in flight, or refused as busy
-    Lane* active_ = nullptr;            // whose thread runs the queue now; null: none (shared only)
-    Request* dispatch_head_ = nullptr;  // have a tag, were refused as busy: offered first
+    std::atomic<std::uint32_t> held_{0};  // requests that exist: in flight, or refused as busy
+    Lane* active_ = nullptr;              // whose thread runs the queue now; null: none (shared only)
+    Request* dispatch_head_ = nullptr;    // have a tag, were refused as busy: offered first
     Request* dispatch_tail_ = nullptr;
     unsigned dispatch_count_ = 0;
     bool blocked_ = false;  // the driver is busy until a completion or restart()

@@ -138,8 +138,7 @@ void QueueSet::unquiesce() noexcept {
 }
 
 bool QueueSet::drained() noexcept {
-    return std::ranges::all_of(queues_,
-                               [](const auto& queue) { return queue == nullptr || !queue->holds_requests(); });
+    return std::ranges::all_of(queues_, [](const auto& queue) { return queue == nullptr || !queue->holds_requests(); });
 }
 
 Result<> QueueSet::freeze(Duration bound) {

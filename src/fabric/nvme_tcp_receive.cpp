@@ -110,6 +110,8 @@ bool NvmeTcpStream::make_room() noexcept {
         chunk_->stream = this;
         chunk_->references = 1;
         ++chunks_;
+        std::memcpy(chunk_->bytes, header_.data(), stashed_);
+        end_ = std::exchange(stashed_, 0);
         return true;
     }
     constexpr auto size = static_cast<std::uint32_t>(NvmeTcpBuffers::chunk_bytes);
@@ -311,7 +313,13 @@ void NvmeTcpStream::end(int error_number) noexcept {
 }
 
 bool NvmeTcpStream::rest() noexcept {
-    if (!receiving_ && chunk_ != nullptr && step_ != RxStep::in_place && available() == 0) drop_chunk();
+    if (!receiving_ && chunk_ != nullptr && step_ != RxStep::in_place &&
+        (step_ == RxStep::header || available() == 0)) {
+        const std::uint32_t beginning = available();  // of a header: the parser leaves no more
+        std::memcpy(header_.data(), chunk_->bytes + begin_, beginning);
+        drop_chunk();
+        stashed_ = beginning;
+    }
     if (!unsent() && ring_.size() > 0) {
         ring_ = {};
         head_ = tail_ = 0;

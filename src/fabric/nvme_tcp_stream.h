@@ -117,8 +117,8 @@ struct TxData {
     std::size_t offset = 0;
     std::uint32_t bytes = 0;
 };
-/// The stream no longer refers to the PDU's data, nor to those of PDUs queued before it: they were sent, or will not be.
-/// Runs once, in the order of queueing, within flush(), terminate() or close(), or within send() after the end. May
+/// The stream no longer refers to the PDU's data, nor to those of PDUs queued before it: they were sent, or will not
+/// be. Runs once, in the order of queueing, within flush(), terminate() or close(), or within send() after the end. May
 /// send, not destroy.
 using Sent = void (*)(void* context) noexcept;
 
@@ -174,7 +174,10 @@ class NvmeTcpStream {
     void close() noexcept;
     [[nodiscard]] bool open() const noexcept { return state_ != State::closed; }
 
-    /// Gives receive and transmit memory back if nothing is in it, as before a long wait. True if it is all back.
+    /// The peer has sent the beginning of a PDU and not yet its end.
+    [[nodiscard]] bool partial() const noexcept { return step_ != RxStep::header || available() > 0 || stashed_ > 0; }
+    /// Gives receive and transmit memory back, as before a long wait. True if it is all back: in-place data that have
+    /// come in part, data that are held, and PDUs to send keep theirs.
     bool rest() noexcept;
     [[nodiscard]] Connection& connection() const noexcept { return *connection_; }  ///< while open()
 
@@ -246,7 +249,8 @@ class NvmeTcpStream {
     std::uint32_t data_left_ = 0;
     std::size_t place_index_ = 0, place_offset_ = 0;  // where the next data byte goes
     Crc32c crc_;
-    std::array<std::byte, wire::nvme_tcp::max_header_bytes> header_;  // of the PDU whose data are on their way
+    std::array<std::byte, header_room> header_;  // of the PDU whose data are on their way, or its beginning in rest()
+    std::uint32_t stashed_ = 0;                  // bytes of that beginning
 
     std::vector<TxPdu> ring_;            ///< size is zero or a power of two
     std::uint32_t head_ = 0, tail_ = 0;  ///< free-running

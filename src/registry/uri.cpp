@@ -179,7 +179,8 @@ class UriParser {
 std::string encode(std::string_view text, std::string_view reserved) {
     std::string result;
     for (const char c : text) {
-        if (is_control(c) || c == '%' || c == '[' || c == ']' || reserved.find(c) != std::string_view::npos) {
+        const bool ascii = static_cast<unsigned char>(c) < 0x80;
+        if (!ascii || is_control(c) || c == '%' || c == '[' || c == ']' || reserved.find(c) != std::string_view::npos) {
             result += fmt::format("%{:02X}", static_cast<unsigned char>(c));
         } else {
             result += c;

@@ -33,7 +33,7 @@ struct Uri {
     /// Errors name the text, the first wrong character by its position (counting from 1) and what belongs there.
     [[nodiscard]] static Result<Uri> parse(std::string_view text);
 
-    /// The text with exactly as much encoding as parse() needs to read it back.
+    /// Plain ASCII, with as much encoding as parse() needs to read it back.
     [[nodiscard]] std::string to_string() const;
 
     /// The last option with this name, or null.

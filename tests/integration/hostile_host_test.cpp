@@ -2,7 +2,7 @@
 //
 // Hosts that break the rules of NVMe/TCP, against a real target over loopback: each violation costs its connection,
 // with the right status, and nothing else.
-#include "tcp_target_support.h"
+#include "support/tcp_served.h"
 
 #include <gtest/gtest.h>
 
@@ -96,7 +96,9 @@ TEST_P(HostileHost, ValidTransferInOddPieces) {
                 }
                 sent += r2t.r2tl;
             }
-            if (max_r2t == 0) EXPECT_EQ(most_outstanding, 1u);
+            if (max_r2t == 0) {
+                EXPECT_EQ(most_outstanding, 1u);
+            }
             const auto response = session.io->expect<CapsuleResp>();
             ASSERT_TRUE(response);
             EXPECT_EQ(nvme::status_of(response->completion), 0);
@@ -264,6 +266,7 @@ TEST_P(HostileHost, DataForATagThatIsNotOutstanding) {
     expect_works(served);
 }
 
+// Nobody makes the target ask for data before it has said who it is; in the capsule they are welcome.
 TEST_P(HostileHost, ConnectDataByR2T) {
     Served served;
     const auto host = served.dial();
@@ -273,20 +276,12 @@ TEST_P(HostileHost, ConnectDataByR2T) {
     connect.data.length = sizeof(nvme::ConnectData);
     connect.data.type = nvme::sgl_transport_data;
     connect.sq_size = 31;
-    nvme::ConnectData data;
-    data.controller_id = 0xffff;
-    nvme::set_text(data.subsystem_nqn, served_nqn, '\0');
-    nvme::set_text(data.host_nqn, "nqn.2014-08.org.example:host", '\0');
-    nvme::Command command;
-    std::memcpy(&command, &connect, sizeof(command));
-    ASSERT_TRUE(host->send(host->capsule(command)));
-    const auto r2t = host->expect<R2T>();
-    ASSERT_TRUE(r2t);
-    EXPECT_EQ(r2t->r2tl, sizeof(data));
-    ASSERT_TRUE(host->send(host->h2c_data(3, r2t->ttag, 0, std::as_bytes(std::span(&data, 1)), true)));
-    const auto response = host->expect<CapsuleResp>();
-    ASSERT_TRUE(response);
-    EXPECT_EQ(nvme::status_of(response->completion), 0);
+    const auto status = host->run(std::bit_cast<nvme::Command>(connect));
+    ASSERT_TRUE(status);
+    EXPECT_EQ(*status, nvme::status::sgl_invalid_type | nvme::status::do_not_retry);
+    const auto connected = host->connect(0, served_nqn, 0xffff);
+    ASSERT_TRUE(connected);
+    EXPECT_EQ(nvme::status_of(*connected), 0);
     EXPECT_TRUE(host->enable());
 }
 
@@ -433,7 +428,7 @@ TEST(HostileHost, FloodOfLargeReads) {
     ASSERT_TRUE(connected);
     EXPECT_EQ(nvme::status_of(*connected), 0);
     ASSERT_TRUE(other->enable());
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
     for (std::uint16_t id = 0; id < 64; ++id) {
         std::uint32_t bytes = 0;
         for (bool last = false; !last;) {
@@ -467,7 +462,10 @@ TEST(HostileHost, SilentHostsAreLetGo) {
 
 TEST(HostileHost, ShutdownWithCommandsInFlight) {
     ServedOptions options;
-    options.device = must(driver::null::open({.bytes = 1u << 30, .latency = std::chrono::milliseconds(50)}));
+    driver::null::Options disk;
+    disk.bytes = 1u << 30;
+    disk.latency = std::chrono::milliseconds(50);
+    options.device = must(driver::null::open(disk));
     auto served = std::make_unique<Served>(options);
     Session session(*served, {true, true});
     for (std::uint16_t id = 0; id < 16; ++id) {

@@ -18,14 +18,16 @@ class MemoryNetwork final : public fabric::Network {
     struct Line {
         std::shared_ptr<MemoryPipe> to_target = std::make_shared<MemoryPipe>();
         std::shared_ptr<MemoryPipe> to_host = std::make_shared<MemoryPipe>();
+        MemoryConnection* target_end = nullptr;  ///< while the target has it
+        void close() const { to_target->ended = to_host->ended = true; }
     };
 
     Line dial() {
         Line line;
-        accepted_([this, line](Reactor&) -> std::unique_ptr<fabric::Connection> {
+        accepted_([this, &line](Reactor&) -> std::unique_ptr<fabric::Connection> {
             auto connection = std::make_unique<MemoryConnection>(line.to_target, line.to_host);
             connection->gone = [this](MemoryConnection* which) { std::erase(connections_, which); };
-            connections_.push_back(connection.get());
+            connections_.push_back(line.target_end = connection.get());
             return connection;
         });
         return line;

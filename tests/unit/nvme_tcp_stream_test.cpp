@@ -208,6 +208,8 @@ TEST_P(NvmeTcpStreamTest, CutAtEveryByte) {
             Sink sink(bytes, rules);
             sink.recorder.kinds = {kind};
             sink.link->receive_limit = [cut, calls = 0]() mutable { return calls++ == 0 ? cut : SIZE_MAX; };
+            sink.stream->receive();
+            if (cut % 2 != 0) sink.stream->rest();
             sink.run();
             ASSERT_EQ(sink.recorder.pdus.size(), 5u) << cut;
             ASSERT_EQ(sink.recorder.data_seen, 3) << cut;
@@ -218,6 +220,7 @@ TEST_P(NvmeTcpStreamTest, CutAtEveryByte) {
             expect_same(sink.recorder.pdus[3], 4, byte);
             expect_same(sink.recorder.pdus[4], 5, none);
             ASSERT_FALSE(HasFailure()) << "cut at " << cut;
+            ASSERT_FALSE(sink.stream->partial());
             ASSERT_TRUE(sink.stream->rest());
         }
     }

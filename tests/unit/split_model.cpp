@@ -152,7 +152,7 @@ void random_bio(Random& random, const QueueLimits& limits, std::uint64_t max_byt
         address += taken;
         left -= taken;
     }
-    if (chance(5)) result.segments.push_back({reinterpret_cast<std::byte*>(address), 0});
+    if (chance(10)) result.segments.push_back({reinterpret_cast<std::byte*>(address + 1), 0});
     result.bio = Bio{};
     result.bio.op = chance(50) ? Op::read : Op::write;
     result.bio.sector = random.below(1 << 12) * (block / 512);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// bench: a workload over devices, its report as text or in fio's JSON.
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"

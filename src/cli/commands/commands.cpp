@@ -8,6 +8,26 @@ namespace mqblk::cli {
 namespace {
 
 constexpr std::array table{
+    CommandInfo{"serve", "Serve devices as an NVMe/TCP target",
+                "Examples:\n"
+                "  mqblk serve ram://?size=64M\n"
+                "  mqblk serve data=file:///var/tmp/disk.img?size=1G scratch=ram://?size=64M --listen 127.0.0.1:0\n"
+                "  mqblk serve --config target.json --control /run/user/1000/mqblk.sock\n"
+                "A device without NAME goes to the subsystem nqn.2026-01.io.mqblk:disks (or --nqn), one with NAME to\n"
+                "nqn.2026-01.io.mqblk:NAME (or NAME itself, if it is an NQN). Prints what is served and how to reach\n"
+                "it, then `ready`. Ends in order, with exit code 0, on Ctrl-C or SIGTERM.",
+                make_serve},
+    CommandInfo{"ctl", "Change a running target",
+                "Examples:\n"
+                "  mqblk ctl --control /tmp/mqblk.sock add ram://?size=64M\n"
+                "  mqblk ctl --control /tmp/mqblk.sock resize 1 128M\n"
+                "  mqblk ctl --control /tmp/mqblk.sock remove 1\n"
+                "  mqblk ctl --control /tmp/mqblk.sock save target.json",
+                make_ctl},
+    CommandInfo{"discover", "What subsystems a target offers", "Example:\n  mqblk discover 127.0.0.1:4420",
+                make_discover},
+    CommandInfo{"list", "Namespaces of targets, with the URIs that name them",
+                "Example:\n  mqblk list 127.0.0.1 127.0.0.1:4421", make_list},
     CommandInfo{"info", "What a device is and what it can take",
                 "Examples:\n"
                 "  mqblk info file:///var/tmp/disk.img\n"

@@ -9,6 +9,10 @@
 
 namespace mqblk::cli {
 
+std::unique_ptr<Command> make_serve();
+std::unique_ptr<Command> make_ctl();
+std::unique_ptr<Command> make_discover();
+std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_info();
 std::unique_ptr<Command> make_read();
 std::unique_ptr<Command> make_write();

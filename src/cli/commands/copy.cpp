@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// copy: from one device or file to another, in parallel, checked before anything is written.
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/commands/commands.h"

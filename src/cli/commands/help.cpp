@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// help: what URIs can name and what exit codes mean, from the tables that the program itself uses.
 #include "cli/commands/commands.h"
 #include "registry/schemes.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// info: identity, queue attributes under Linux's names, the driver's details and those of an NVMe controller.
 #include "block/driver.h"
 #include "block/queue.h"
 #include "cli/commands/commands.h"

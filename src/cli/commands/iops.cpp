@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// iops: random reads or writes for some seconds, reported on fio's one line.
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// latency: random reads, then random writes, one at a time.
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// read: a range of a device to a file or standard output.
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/transfer/move.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// verify: compares two devices or files and names the first byte that differs.
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/commands/commands.h"

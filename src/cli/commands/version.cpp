@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// version: of the program, the compiler and the kernel.
 #include "cli/commands/commands.h"
 
 #include <fmt/format.h>

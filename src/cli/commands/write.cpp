@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// write: a file or standard input to a device. What cannot be written whole is refused before the first write.
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/transfer/move.h"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Comparison as the far end of a pipeline: each piece is read from the other side too, then compared.
 #include "cli/transfer/endpoint.h"
 
 #include <fmt/format.h>

@@ -24,7 +24,7 @@ namespace {
 /// Bound of remove_namespace: backends end or fail their commands in less (block::Driver::Shape::timeout).
 constexpr std::chrono::seconds removal_bound{60};
 /// How long a caller that is itself a worker's thread turns that worker; what is left then ends in its own time.
-constexpr std::chrono::milliseconds own_worker_bound{200};
+constexpr std::chrono::milliseconds own_worker_bound{50};
 
 void tell_hosts(const Subsystem& subsystem, std::uint32_t nsid) {
     for (const auto& controller : subsystem.controllers()) controller->namespace_changed(nsid);
@@ -87,12 +87,12 @@ Result<> Target::Impl::retire(const std::shared_ptr<Subsystem>& subsystem, const
         subsystem->cancel_reservation(ns->nsid);
         done->set_value();
     });
-    std::shared_ptr<Worker> own;
+    std::vector<std::shared_ptr<Worker>> own;  // several where one thread plays many, in simulations
     {
         const std::lock_guard lock(mutex);
         for (const WorkerEntry& entry : workers) {
             if (entry.identity->on_this_thread()) {
-                own = entry.worker.lock();
+                if (auto worker = entry.worker.lock()) own.push_back(std::move(worker));
                 continue;
             }
             entry.reactor->post([weak = entry.worker, slot = ns->slot, closed] {
@@ -100,15 +100,16 @@ Result<> Target::Impl::retire(const std::shared_ptr<Subsystem>& subsystem, const
             });
         }
     }
-    if (own) own->close(ns->slot, closed);
+    for (const auto& worker : own) worker->close(ns->slot, closed);
     closed.reset();
 
+    const std::chrono::milliseconds bound = own.empty() ? removal_bound : own_worker_bound;
+    const std::chrono::microseconds pause = own.empty() ? bound : std::chrono::microseconds(100);
     const auto start = std::chrono::steady_clock::now();
-    const auto bound = own ? std::chrono::milliseconds(own_worker_bound) : std::chrono::milliseconds(removal_bound);
-    while (all_closed.wait_for(own ? std::chrono::milliseconds(1) : bound) != std::future_status::ready) {
-        if (own) own->poll();
+    while (all_closed.wait_for(pause) != std::future_status::ready) {
+        for (const auto& worker : own) worker->poll();
         if (std::chrono::steady_clock::now() - start < bound) continue;
-        if (own) return {};
+        if (!own.empty()) return {};
         return fail(Errc::timed_out, fmt::format("namespace {} of {} was removed, but commands to {} have not ended in "
                                                  "{} s; its device stays open until they do",
                                                  ns->nsid, subsystem->nqn, ns->uri, removal_bound.count()));

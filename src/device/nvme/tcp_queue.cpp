@@ -38,6 +38,7 @@ TcpQueue::~TcpQueue() = default;
 
 unsigned TcpQueue::poll() noexcept {
     unsigned events = stream_.receive() > 0 ? 1 : 0;
+    progress_ += events;
     if (core_) events += core_->poll();
     stream_.flush();
     if (ending_) {
@@ -73,6 +74,7 @@ void TcpQueue::rest() noexcept {
         free_transfer_ = 0;
     }
     stream_.connection().arm(false);
+    guard_progress();
 }
 
 void TcpQueue::activate() noexcept {
@@ -96,7 +98,11 @@ void TcpQueue::on_violation(const Violation& violation) noexcept {
 }
 
 void TcpQueue::on_closed(int error_number) noexcept {
-    end(error_number != 0 ? std::strerror(error_number) : nullptr);
+    if (!ending_ && log_enabled(LogLevel::info)) {
+        log_info(fmt::format("NVMe/TCP connection closed by its host{}{}", error_number != 0 ? ": " : "",
+                             error_number != 0 ? std::strerror(error_number) : ""));
+    }
+    end(nullptr);
     activate();
 }
 

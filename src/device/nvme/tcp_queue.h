@@ -60,7 +60,9 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     void settle() noexcept;
     void abandon_unbegun() noexcept;
     [[nodiscard]] bool busy() const noexcept { return commands_ > parked_; }
-    [[nodiscard]] bool host_owes() const noexcept { return transfers_used_ > 0 || stream_.unsent(); }
+    [[nodiscard]] bool host_owes() const noexcept {
+        return transfers_used_ > 0 || stream_.unsent() || stream_.partial();
+    }
     [[nodiscard]] std::string name() const;
     void on_violation(const Violation&) noexcept override;
     void on_closed(int error_number) noexcept override;

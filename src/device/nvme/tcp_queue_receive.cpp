@@ -167,7 +167,6 @@ Placement TcpQueue::begin_transfer(const NvmeTcpPdu& pdu) noexcept {
 
 void TcpQueue::transfer_data(Transfer& transfer, std::uint32_t bytes, bool digest_ok) noexcept {
     TcpCommand& command = *transfer.command;
-    ++progress_;
     command.digest_error |= !digest_ok;
     transfer.received += bytes;
     command.received += bytes;

@@ -4,10 +4,15 @@
 // once: as on any disk, what overlapping writes leave behind is one of them or a mixture by sectors.
 #include "driver/ram/ram.h"
 
+#include "block/device_core.h"
 #include "block/queue.h"
 #include "memory/buffer.h"
 
+#include <fmt/format.h>
+
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 namespace mqblk::driver::ram {
 
@@ -76,16 +81,40 @@ class RamDriver final : public block::Driver, public block::DirectAccess {
     }
 
     Segment map(std::uint64_t sector, std::uint64_t sectors, bool for_write) noexcept override {
-        if ((for_write && read_only_) || sector > sectors_ || sectors > sectors_ - sector) return {nullptr, 0};
+        const std::uint64_t size = sectors_.load(std::memory_order_acquire);
+        if ((for_write && read_only_) || sector > size || sectors > size - sector) return {nullptr, 0};
         return {media_.data() + sector * sector_bytes, static_cast<std::size_t>(sectors * sector_bytes)};
+    }
+
+    Result<> resize(Device& device, std::uint64_t bytes) {
+        if (bytes > media_.size()) {
+            return fail(Errc::no_space, fmt::format("ram: this disk can grow to {} bytes; {} are more than that",
+                                                    media_.size(), bytes));
+        }
+        const std::lock_guard lock(resizing_);
+        const std::uint64_t before = sectors_.load() * sector_bytes;
+        if (bytes > before) media_.zero(before, bytes - before);  // a smaller size may have left data there
+        sectors_.store(bytes / sector_bytes, std::memory_order_release);
+        block::update_disk(device, device.core().disk_limits(), bytes / sector_bytes, read_only_);
+        return {};
     }
 
   private:
     const Shape shape_;
-    memory::Buffer media_;
-    const std::uint64_t sectors_;
+    memory::Buffer media_;  ///< the address space that the disk can grow to
+    std::atomic<std::uint64_t> sectors_;
+    std::mutex resizing_;
     const bool read_only_;
 };
+
+/// As much address space as the disk may grow to, or, where the system has no more, as it needs.
+Result<memory::Buffer> allocate_media(std::uint64_t bytes) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 44;
+    if (bytes < most / growth) {
+        if (auto media = memory::Buffer::allocate(bytes * growth)) return media;
+    }
+    return memory::Buffer::allocate(bytes);
+}
 
 }  // namespace
 
@@ -93,7 +122,7 @@ Result<std::shared_ptr<Device>> open(const Options& options) {
     if (auto checked = block::check_disk_options("ram", options.disk, options.bytes); !checked) {
         return std::unexpected(checked.error());
     }
-    auto media = memory::Buffer::allocate(options.bytes);
+    auto media = allocate_media(options.bytes);
     if (!media) return std::unexpected(media.error().in("ram"));
     auto driver = std::make_shared<RamDriver>(options, std::move(*media));
 
@@ -108,7 +137,12 @@ Result<std::shared_ptr<Device>> open(const Options& options) {
     disk.identity.driver = "ram";
     disk.identity.model = "mqblk RAM disk";
     disk.direct = driver.get();
+    disk.driver_data = driver.get();
     return block::QueueSet::create(std::move(driver))->add_disk(std::move(disk));
+}
+
+Result<> resize(Device& device, std::uint64_t bytes) {
+    return static_cast<RamDriver*>(block::disk_of(device.core()).driver_data)->resize(device, bytes);
 }
 
 }  // namespace mqblk::driver::ram

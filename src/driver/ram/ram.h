@@ -23,4 +23,11 @@ struct Options {
 
 [[nodiscard]] Result<std::shared_ptr<Device>> open(const Options&);
 
+/// A RAM disk can grow to this many times the size it was opened with: so much address space it holds.
+inline constexpr unsigned growth = 16;
+
+/// Changes the size of a device that open() made, a multiple of its block. What lies beyond a smaller size is lost; new
+/// space reads as zero. Any thread.
+[[nodiscard]] Result<> resize(Device&, std::uint64_t bytes);
+
 }  // namespace mqblk::driver::ram

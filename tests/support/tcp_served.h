@@ -11,6 +11,7 @@
 #include "fabric/tcp.h"
 #include "reactor/uring_reactor.h"
 #include "support/nvme_tcp_host.h"
+#include "support/socket_link.h"
 
 #include <atomic>
 #include <future>
@@ -38,10 +39,24 @@ struct ServedOptions {
 class ServedTarget {
   public:
     explicit ServedTarget(const ServedOptions& options) : target(options.target) {
-        auto device = options.device ? options.device : must(driver::ram::open({.bytes = 64u << 20}));
-        must(target.add_subsystem({.nqn = served_nqn}));
-        must(target.add_namespace(served_nqn, {.nsid = 1, .uri = "ram://?size=64M", .device = std::move(device)}));
-        port = must(target.add_port({.transport = "tcp", .address = "127.0.0.1", .service = "0"}));
+        device::nvme::SubsystemConfig subsystem;
+        subsystem.nqn = served_nqn;
+        must(target.add_subsystem(subsystem));
+        device::nvme::NamespaceConfig ns;
+        ns.nsid = 1;
+        ns.uri = "ram://?size=64M";
+        ns.device = options.device ? options.device : ram_disk();
+        must(target.add_namespace(served_nqn, ns));
+        device::nvme::PortConfig config;
+        config.transport = "tcp";
+        config.address = "127.0.0.1";
+        config.service = "0";
+        port = must(target.add_port(config));
+    }
+    static std::shared_ptr<Device> ram_disk() {
+        driver::ram::Options options;
+        options.bytes = 64u << 20;
+        return must(driver::ram::open(options));
     }
     device::nvme::Target target;
     unsigned port;

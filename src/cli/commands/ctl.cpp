@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ctl: one request to a running target over its control socket, and its answer as text or JSON.
+#include "base/units.h"
+#include "cli/arguments.h"
+#include "cli/commands/commands.h"
+#include "cli/control_socket.h"
+#include "cli/names.h"
+#include "cli/numbers.h"
+#include "registry/target_config.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+namespace mqblk::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json member_list(const ordered_json& json, const char* name) {
+    return json.value(name, ordered_json::array());
+}
+
+class CtlCommand final : public Command {
+  public:
+    void declare(CLI::App& app) override {
+        app.require_subcommand(1);
+        app.fallthrough();
+        app.add_option("--control", socket_, "The socket that `mqblk serve --control` made")->required();
+        auto* add = declare_one(app, "add", "Open a device and add it as a namespace");
+        add->add_option("[NAME=]URI", uri_, "The device, and the subsystem to add it to")->required();
+        add_nqn(*add);
+        add->add_option("--nsid", nsid_, "Namespace number [the lowest free one]")->check(CLI::Range(1u, 0xfffffffeu));
+        auto* remove = declare_one(app, "remove", "Remove a namespace and close its device");
+        add_nsid(*remove);
+        add_nqn(*remove);
+        auto* resize = declare_one(app, "resize", "Change the size of a null, ram or file device");
+        add_nsid(*resize);
+        add_size(*resize, "SIZE", bytes_, "The new size", 512, 1ull << 62)->required();
+        add_nqn(*resize);
+        declare_one(app, "list", "Namespaces, addresses and connections");
+        auto* save = declare_one(app, "save", "Write the target's configuration");
+        save->add_option("FILE", file_, "Where to; - is standard output")->capture_default_str();
+        auto* load = declare_one(app, "load", "Make the target what a saved configuration says");
+        load->add_option("FILE", file_, "Where from; - is standard input")->required();
+        declare_one(app, "hosts", "Hosts that may connect, and those that are connected");
+        for (const char* name : {"allow-host", "disallow-host"}) {
+            auto* sub = declare_one(app, name, name[0] == 'a' ? "Let a host connect" : "Let a host connect no more");
+            sub->add_option("HOST", host_, "The host's NQN")->required();
+            add_nqn(*sub);
+        }
+        auto* any = declare_one(app, "allow-any-host", "Let any host connect, or only those allowed");
+        any->add_option("on|off", any_)->required()->check(CLI::IsMember({"on", "off"}));
+        add_nqn(*any);
+    }
+
+    Result<int> run(const Invocation& invocation) override {
+        auto request = make_request();
+        if (!request) return std::unexpected(request.error());
+        const auto text = ask_control(socket_, request->dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+        if (!text) return std::unexpected(text.error());
+        const auto answer = ordered_json::parse(*text, nullptr, false);
+        if (!answer.is_object() || !answer.contains("ok")) {
+            return fail(Errc::protocol, fmt::format("what listens at {} is no mqblk target", socket_));
+        }
+        if (answer["ok"] != true) {
+            const bool usage = answer.value("code", "") == to_string(Errc::invalid_argument);
+            return fail(usage ? Errc::invalid_argument : Errc::io, answer.value("error", "no reason given"));
+        }
+        const auto result = answer.value("result", ordered_json::object());
+        if (command_ == "save") return save(result);
+        if (invocation.json) {
+            fmt::print("{}\n", result.dump(2));
+        } else {
+            print_result(result);
+        }
+        return exit_ok;
+    }
+
+  private:
+    CLI::App* declare_one(CLI::App& app, const char* name, const char* summary) {
+        auto* sub = app.add_subcommand(name, summary);
+        sub->callback([this, name] { command_ = name; });
+        return sub;
+    }
+    void add_nqn(CLI::App& app) { app.add_option("--nqn", nqn_, "The subsystem [the target's own default]"); }
+    void add_nsid(CLI::App& app) {
+        app.add_option("NSID", nsid_, "The namespace")->required()->check(CLI::Range(1u, 0xfffffffeu));
+    }
+
+    Result<ordered_json> make_request() {
+        ordered_json request{{"command", command_}};
+        if (command_ == "add") {
+            const auto named = split_name(uri_, nqn_);
+            request["uri"] = named.uri;
+            nqn_ = named.nqn;
+        }
+        if (!nqn_.empty()) request["nqn"] = nqn_;
+        if (nsid_ != 0) request["nsid"] = nsid_;
+        if (command_ == "resize") request["bytes"] = bytes_;
+        if (!host_.empty()) request["host"] = host_;
+        if (command_ == "allow-any-host") request["any"] = any_ == "on";
+        if (command_ == "load") {
+            const auto text = read_text();
+            if (!text) return std::unexpected(text.error());
+            const auto config = registry::TargetConfig::parse(*text);
+            if (!config) return std::unexpected(config.error().in(file_));
+            request["config"] = ordered_json::parse(*text);
+        }
+        return request;
+    }
+
+    Result<std::string> read_text() const {
+        std::ifstream file;
+        if (file_ != "-") file.open(file_, std::ios::binary);
+        if (!file) return std::unexpected(Error::from_errno(errno, fmt::format("opening {}", file_)));
+        std::string text(registry::TargetConfig::max_text_bytes + 1, '\0');
+        const auto bytes =
+            file_ == "-"
+                ? std::fread(text.data(), 1, text.size(), stdin)
+                : static_cast<std::size_t>(file.rdbuf()->sgetn(text.data(), static_cast<std::streamsize>(text.size())));
+        text.resize(bytes);
+        return text;
+    }
+
+    Result<int> save(const ordered_json& config) const {
+        const auto text = config.dump(2) + "\n";
+        if (file_ == "-") {
+            fmt::print("{}", text);
+            return exit_ok;
+        }
+        std::ofstream file(file_, std::ios::binary | std::ios::trunc);
+        file << text;
+        file.close();
+        if (!file) return std::unexpected(Error::from_errno(errno, fmt::format("writing {}", file_)));
+        return exit_ok;
+    }
+
+    void print_result(const ordered_json& result) const {
+        if (command_ == "add") {
+            fmt::print("{} namespace {}: {}\n", result.value("nqn", ""), result.value("nsid", 0u),
+                       result.value("uri", ""));
+        } else if (command_ == "list") {
+            for (const auto& address : member_list(result, "listen"))
+                fmt::print("listening on {}\n", address.get<std::string>());
+            fmt::print("{} connections\n", result.value("connections", 0u));
+            for (const auto& entry : member_list(result, "namespaces")) {
+                fmt::print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.value("nqn", ""),
+                           entry.value("nsid", 0u), entry.value("uri", ""),
+                           binary_bytes(entry.value("bytes", std::uint64_t{0})), entry.value("block", 0u));
+            }
+        } else if (command_ == "hosts") {
+            for (const auto& entry : member_list(result, "subsystems")) {
+                fmt::print("{}: {}\n", entry.value("nqn", ""),
+                           entry.value("allow_any_host", false) ? "any host" : "these hosts:");
+                for (const auto& host : member_list(entry, "allowed_hosts"))
+                    fmt::print("  {}\n", host.get<std::string>());
+            }
+            for (const auto& entry : member_list(result, "controllers")) {
+                fmt::print("connected: {} from {} to {}, controller {}, {} I/O queues\n", entry.value("host", ""),
+                           entry.value("peer", ""), entry.value("nqn", ""), entry.value("controller", 0u),
+                           entry.value("io_queues", 0u));
+            }
+        }
+    }
+
+    std::string socket_, command_, uri_, nqn_, host_, any_, file_ = "-";
+    std::uint32_t nsid_ = 0;
+    std::uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_ctl() {
+    return std::make_unique<CtlCommand>();
+}
+
+}  // namespace mqblk::cli

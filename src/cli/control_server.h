@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The UNIX socket of a running target: lines in, lines out. Only its owner can open it (mode 0600). Clients are few and
+// bounded; one that is slow or sends nonsense loses its connection, and nobody else's.
+#pragma once
+
+#include <mqblk/error.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct pollfd;
+
+namespace mqblk::cli {
+
+/// One thread, which polls.
+class ControlServer {
+  public:
+    static constexpr std::size_t max_clients = 16;
+    /// Returns the answer to a line.
+    using Handle = std::function<std::string(std::string_view line)>;
+
+    /// A socket file that nobody answers any more is replaced.
+    [[nodiscard]] static Result<std::unique_ptr<ControlServer>> listen(const std::string& path,
+                                                                       std::size_t max_line_bytes, Handle handle);
+    ~ControlServer();  ///< removes the socket file
+    ControlServer(const ControlServer&) = delete;
+    ControlServer& operator=(const ControlServer&) = delete;
+
+    /// What to poll for, appended to `entries`.
+    void collect(std::vector<pollfd>& entries) const;
+    /// Serves what poll found: the entries that collect() appended, in its order.
+    void serve(const pollfd* entries, std::size_t count);
+
+  private:
+    struct Client {
+        int fd;
+        std::string input;
+    };
+    ControlServer(std::string path, int fd, std::size_t max_line_bytes, Handle handle);
+    void accept_client();
+    /// False when the client is to go.
+    bool read_from(Client& client);
+    bool answer_lines(Client& client, std::size_t search_from);
+
+    const std::string path_;
+    const int fd_;
+    const std::size_t max_line_bytes_;
+    const Handle handle_;
+    std::vector<Client> clients_;
+};
+
+}  // namespace mqblk::cli
