@@ -235,7 +235,7 @@ void mqblk_queue_close(mqblk_queue* queue) {
 }
 
 void mqblk_submit(mqblk_queue* queue, mqblk_io* io) {
-    static_assert(MQBLK_FUA == bio_fua && MQBLK_PREFLUSH == bio_preflush);
+    static_assert(int{MQBLK_FUA} == int{bio_fua} && int{MQBLK_PREFLUSH} == int{bio_preflush});
     constexpr Op ops[] = {Op::read, Op::write, Op::flush, Op::discard, Op::write_zeroes};
     auto* state = new (io->private_) IoState{};
     make_bio(state->bio, state->segment, ops[io->op], io->buffer, io->bytes, io->offset);
