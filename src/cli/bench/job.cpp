@@ -168,6 +168,7 @@ void Job::Impl::turn() {
     if (done == 0) {
         reactor->run_once(Reactor::Sleep::yes);
     } else if ((++passes & 255) == 0) {
+        pass_now = Time{};
         reactor->run_once(Reactor::Sleep::no);
         report_live();
     }
