@@ -261,6 +261,7 @@ void ScriptedTarget::admin(Wire& wire, const nvme::Command& command) {
             controller.cntlid = 1;
             controller.mdts = 5;  // 128 KiB
             controller.kas = 10;
+            controller.vwc = nvme::vwc_present;
             controller.sqes = 0x66;
             controller.cqes = 0x44;
             controller.nn = 1;
