@@ -205,7 +205,7 @@ TEST_P(HostileTarget, CostsItsConnectionAndEndsTheIo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lies, HostileTarget, testing::ValuesIn(lies()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& of) { return std::string(of.param.name); });
 
 // Before anything else: an independent target that tells the truth is understood.
 TEST(HostileTarget, HonestTargetWorks) {
@@ -321,7 +321,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadController{"no_sgls", [](auto& c) { c.sgls = 0; }, "SGL"},
                     BadController{"small_capsules", [](auto& c) { c.ioccsz = 3; }, "capsules"},
                     BadController{"entry_size", [](auto& c) { c.sqes = 0x77; }, "64 bytes"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& of) { return std::string(of.param.name); });
 
 TEST(HostileTarget, SmallestKeepAliveMakesNoFlood) {
     std::atomic<unsigned> keep_alives{0};
