@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -166,6 +167,8 @@ void ScriptedTarget::accept() {
     for (;;) {
         const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
         if (fd < 0) return;
+        const int on = 1;
+        ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         ++connections_;
         const std::scoped_lock lock(mutex_);
         open_.push_back(fd);
@@ -258,6 +261,7 @@ void ScriptedTarget::admin(Wire& wire, const nvme::Command& command) {
             controller.cntlid = 1;
             controller.mdts = 5;  // 128 KiB
             controller.kas = 10;
+            controller.vwc = nvme::vwc_present;
             controller.sqes = 0x66;
             controller.cqes = 0x44;
             controller.nn = 1;

@@ -112,6 +112,7 @@ TEST_F(Admin, MoreNamespacesThanAPage) {
     EXPECT_EQ(as<le32>(second, 0), 1025u);
     EXPECT_EQ(as<le32>(second, 4 * 475), 1500u);
     EXPECT_EQ(as<le32>(second, 4 * 476), 0u);
+    queue->turn();  // the changes are posted to the controller's thread
     const Bytes changed = read_log(*queue, wire::log_id::changed_namespaces, 0, 4096);
     EXPECT_EQ(as<le32>(changed, 0), wire::nsid_all) << "more than fit";
     EXPECT_EQ(as<le32>(changed, 4), 0u);

@@ -113,7 +113,7 @@ TEST_F(Fused, OneAfterAnother) {
 
 /// Threads increment a counter by compare-and-write, others write elsewhere and over a neighbour: no increment is lost.
 TEST_F(Fused, IncrementsOfManyThreads) {
-    constexpr unsigned threads = 3, rounds = 60;
+    constexpr unsigned threads = 3, rounds = 20;
     const std::uint16_t id = controller_id;
     std::atomic<unsigned> increments{0}, running{threads};
     std::vector<std::thread> pool;

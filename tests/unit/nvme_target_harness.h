@@ -73,8 +73,8 @@ class Queue {
         exchange.loop.data = {&exchange.segment, 1};
         exchange.loop.data_bytes = data.size();
         exchange.loop.context = &exchange;
-        exchange.loop.done = [](fabric::LoopCommand& loop, const wire::Completion& completion) noexcept {
-            auto& self = *static_cast<Exchange*>(loop.context);
+        exchange.loop.done = [](fabric::LoopCommand& ended, const wire::Completion& completion) noexcept {
+            auto& self = *static_cast<Exchange*>(ended.context);
             EXPECT_FALSE(self.done) << "a command ended twice";
             self.completion = completion;
             self.done = true;
@@ -88,13 +88,15 @@ class Queue {
     void turn_until(Done done) {
         const Time give_up = reactor_.now() + std::chrono::seconds(60);
         while (!done()) {
-            turn();
+            const bool idle = queue_->poll() == 0 && queue_->prepare_sleep();
+            reactor_.run_once(idle ? Reactor::Sleep::yes : Reactor::Sleep::no, reactor_.now() + nap);
             if (reactor_.now() > give_up) {
                 ADD_FAILURE() << "nothing happened for a minute";
                 return;
             }
         }
     }
+    /// One pass.
     void turn() {
         queue_->poll();
         reactor_.run_once(Reactor::Sleep::no);
@@ -115,6 +117,8 @@ class Queue {
     fabric::LoopQueue& loop() { return *queue_; }
 
   private:
+    static constexpr Duration nap = std::chrono::milliseconds(2);  // another thread's flag wakes nobody
+
     Reactor& reactor_;
     std::deque<Exchange> exchanges_;
     unsigned next_id_ = 1;

@@ -72,25 +72,32 @@ NamespaceChannel* post_to_channels(Namespace& ns, const Worker& own, const Fn& f
     return here;
 }
 
+/// Given up by each channel when it has drained; the last one starts the pair, on the pair's own thread. The queue has
+/// a command outstanding until then, so it and its reactor are there.
+std::shared_ptr<void> when_drained(TargetCommand& first) {
+    Reactor& reactor = first.queue->reactor();
+    return {&first, [&reactor, &first](void*) { reactor.post([&first] { run_pair(first); }); }};
+}
+
+/// Under the mutex.
+NamespaceChannel* hold_everywhere(Namespace& ns, const Worker& own, const std::shared_ptr<void>& drained) {
+    return post_to_channels(ns, own, [drained](NamespaceChannel& channel) { hold(channel, drained); });
+}
+
 void begin_pair(TargetCommand& first) {
     Namespace& ns = *first.channel->ns;
-    Reactor& reactor = first.queue->reactor();
     std::shared_ptr<void> drained;
     NamespaceChannel* here = nullptr;
-    first.next = nullptr;
+    first.next_pair = nullptr;
     {
         const std::lock_guard lock(ns.mutex);
         if (TargetCommand* const before = std::exchange(ns.fused_last, &first)) {
-            before->next = &first;  // its end starts this one
+            before->next_pair = &first;  // its end starts this one
             return;
         }
         ns.fused_first = &first;
-        // Given up by each channel when it has drained; the last one starts the pair, on the pair's own thread. The
-        // queue has a command outstanding until then, so it and its reactor are there.
-        drained.reset(static_cast<char*>(nullptr),
-                      [&reactor, &first](char*) { reactor.post([&first] { run_pair(first); }); });
-        here = post_to_channels(ns, first.queue->worker(),
-                                [drained](NamespaceChannel& channel) { hold(channel, drained); });
+        drained = when_drained(first);
+        here = hold_everywhere(ns, first.queue->worker(), drained);
     }
     if (here != nullptr) hold(*here, drained);
 }
@@ -98,24 +105,29 @@ void begin_pair(TargetCommand& first) {
 void end_pair(TargetCommand& first, std::uint16_t first_status, std::uint16_t second_status) {
     TargetCommand& second = *first.fused;
     const auto ns = first.channel->ns->shared_from_this();
+    const Worker& own = first.queue->worker();
+    const std::weak_ptr alive(first.channel->alive);
+    std::shared_ptr<void> drained;
     NamespaceChannel* here = nullptr;
     {
         const std::lock_guard lock(ns->mutex);
-        TargetCommand* const next = ns->fused_first = first.next;
-        if (next != nullptr) {
-            // Everything is held and drained already.
-            next->queue->reactor().post([next] { run_pair(*next); });
-        } else {
+        TargetCommand* const next = ns->fused_first = first.next_pair;
+        // Even with a pair waiting: what was held back goes first, or pairs in a row would starve it.
+        here = post_to_channels(*ns, own, [](NamespaceChannel& channel) { let_go(channel); });
+        if (next == nullptr) {
             ns->fused_last = nullptr;
-            here = post_to_channels(*ns, first.queue->worker(), [](NamespaceChannel& channel) { let_go(channel); });
+        } else {
+            drained = when_drained(*next);
+            static_cast<void>(hold_everywhere(*ns, own, drained));
         }
     }
     first.fused = second.fused = nullptr;
     first.step = second.step = nullptr;
-    const std::weak_ptr alive(first.channel->alive);
     first.queue->complete(first, first_status);
     second.queue->complete(second, second_status);
-    if (here != nullptr && !alive.expired()) let_go(*here);
+    if (here == nullptr || alive.expired()) return;
+    let_go(*here);
+    if (drained) hold(*here, drained);
 }
 
 // --- The pair itself -----------------------------------------------------------------------------------------------

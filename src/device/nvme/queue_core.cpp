@@ -82,7 +82,7 @@ Plan QueueCore::plan(TargetCommand& command) noexcept {
     command.queue = this;
     command.channel = nullptr;
     command.step = nullptr;
-    command.next = command.fused = nullptr;
+    command.next = command.fused = command.next_pair = nullptr;
     command.position = 0;
     command.bytes = 0;
     command.failure = 0;

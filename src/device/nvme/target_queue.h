@@ -41,6 +41,7 @@ struct TargetCommand {
     void (*step)(TargetCommand&) noexcept = nullptr;  ///< takes the end of a bio, for commands of several
     TargetCommand* next = nullptr;                    ///< in the list that holds it
     TargetCommand* fused = nullptr;                   ///< the other half of a fused pair
+    TargetCommand* next_pair = nullptr;               ///< of a first half: the pair that waits for this one to end
     std::uint64_t position = 0;                       ///< how far a command of several bios has come
     std::uint32_t bytes = 0;                          ///< of data, as planned
     std::uint16_t failure = 0;                        ///< found between plan() and execute(): the command ends with it
