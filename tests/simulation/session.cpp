@@ -133,7 +133,9 @@ void Session::leave() {
 /// And all data are there.
 void Session::expect_fresh_host_served() {
     const auto host = new_host(99);
-    const bool connected = host->connect();
+    // Some faults wait for connections to come: it may take a few.
+    bool connected = false;
+    for (int attempt = 0; attempt < 200 && !connected; ++attempt) connected = host->connect();
     EXPECT_TRUE(connected) << host->error << "\n" << world_->story();
     if (!connected) return;
     const auto device = host->controller().device(1);

@@ -215,7 +215,9 @@ void Workload::succeed(Slot& slot) {
 }
 
 void Workload::check_memory(Slot& slot) {
-    if (slot.hash != 0 && slot.hash != hash_of(slot.memory)) {
+    const std::uint64_t hash = std::exchange(slot.hash, 0);
+    if (hash == 0) return;
+    if (hash != hash_of(slot.memory)) {
         ADD_FAILURE() << slot.what() << ": its memory was changed after it had ended\n" << world_.story();
     }
     const std::span memory(slot.memory);
