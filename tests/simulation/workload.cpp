@@ -3,6 +3,8 @@
 // One slot for each operation at once, with memory of its own that is watched from its completion to its next use.
 #include "simulation/workload.h"
 
+#include "base/crc32c.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,9 +20,7 @@ constexpr std::size_t guard_bytes = 64;
 constexpr auto garbage = std::byte{0xee};
 
 std::uint64_t hash_of(std::span<const std::byte> bytes) {
-    std::uint64_t hash = 0xcbf29ce484222325u;
-    for (const std::byte byte : bytes) hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3u;
-    return hash;
+    return std::uint64_t{1} << 32 | Crc32c::of(bytes.data(), bytes.size());
 }
 
 }  // namespace
