@@ -2,11 +2,14 @@
 //
 // Connect: from a queue that nobody knows to a queue of a controller. NVMe over Fabrics 1.1, section 3.3. The checks
 // come in the order of the fields' weight, and a refusal names the field that is wrong.
+#include "base/log.h"
 #include "device/nvme/commands.h"
 #include "device/nvme/page_window.h"
 #include "device/nvme/queue_core.h"
 #include "device/nvme/target_impl.h"
 #include "wire/nvme_fabrics.h"
+
+#include <fmt/format.h>
 
 #include <bit>
 #include <cstddef>
@@ -21,18 +24,21 @@ using wire::nvme::ConnectData;
 
 namespace {
 
-/// Why a Connect is refused: a status and, for invalid parameters, where.
+/// Why a Connect is refused: for people, a status and, for invalid parameters, where.
 struct Refusal {
+    std::string_view reason;
     std::uint16_t status;
     std::uint32_t where = 0;
 };
 using Verdict = std::optional<Refusal>;
 
-Refusal invalid_data(std::size_t offset) noexcept {
-    return {status::connect_invalid_parameters | status::do_not_retry, wire::nvme::connect_invalid_in_data(offset)};
+Refusal invalid_data(std::string_view reason, std::size_t offset) noexcept {
+    return {reason, status::connect_invalid_parameters | status::do_not_retry,
+            wire::nvme::connect_invalid_in_data(offset)};
 }
-Refusal invalid_command(std::size_t offset) noexcept {
-    return {status::connect_invalid_parameters | status::do_not_retry, wire::nvme::connect_invalid_in_command(offset)};
+Refusal invalid_command(std::string_view reason, std::size_t offset) noexcept {
+    return {reason, status::connect_invalid_parameters | status::do_not_retry,
+            wire::nvme::connect_invalid_in_command(offset)};
 }
 
 struct Request {
@@ -45,27 +51,27 @@ struct Request {
 Verdict check(QueueCore& queue, Request& request) {
     const ConnectCommand& sqe = request.sqe;
     const ConnectData& data = request.data;
-    if (sqe.record_format != 0) return Refusal{status::connect_format | status::do_not_retry};
+    if (sqe.record_format != 0) return Refusal{"unknown record format", status::connect_format | status::do_not_retry};
     if (sqe.queue_id == 0 && data.controller_id != wire::nvme::controller_id_dynamic) {
-        return invalid_data(offsetof(ConnectData, controller_id));
+        return invalid_data("it asks for a controller by number", offsetof(ConnectData, controller_id));
     }
     const auto subsystem_nqn = wire::nvme::nqn_of(data.subsystem_nqn);
-    if (!subsystem_nqn) return invalid_data(offsetof(ConnectData, subsystem_nqn));
+    if (!subsystem_nqn) return invalid_data("malformed subsystem NQN", offsetof(ConnectData, subsystem_nqn));
     request.subsystem = queue.target().find(*subsystem_nqn);
-    if (!request.subsystem) return invalid_data(offsetof(ConnectData, subsystem_nqn));
+    if (!request.subsystem) return invalid_data("no such subsystem", offsetof(ConnectData, subsystem_nqn));
     const auto host_nqn = wire::nvme::nqn_of(data.host_nqn);
-    if (!host_nqn) return invalid_data(offsetof(ConnectData, host_nqn));
+    if (!host_nqn) return invalid_data("malformed host NQN", offsetof(ConnectData, host_nqn));
     request.host_nqn = *host_nqn;
     if (!request.subsystem->allows(request.host_nqn)) {
-        return Refusal{status::connect_invalid_host | status::do_not_retry,
+        return Refusal{"the host is not allowed", status::connect_invalid_host | status::do_not_retry,
                        wire::nvme::connect_invalid_in_data(offsetof(ConnectData, host_nqn))};
     }
     const AnnouncedLimits& limits = queue.target().limits;
     if (sqe.sq_size == 0 || sqe.sq_size >= limits.max_queue_entries) {
-        return invalid_command(offsetof(ConnectCommand, sq_size));
+        return invalid_command("queue size out of range", offsetof(ConnectCommand, sq_size));
     }
     const unsigned last_queue = request.subsystem->discovery ? 0u : limits.max_io_queues;
-    if (sqe.queue_id > last_queue) return invalid_command(offsetof(ConnectCommand, queue_id));
+    if (sqe.queue_id > last_queue) return invalid_command("queue id out of range", offsetof(ConnectCommand, queue_id));
     return std::nullopt;
 }
 
@@ -77,7 +83,8 @@ void become(QueueCore& queue, const Request& request, std::shared_ptr<Controller
 
 Verdict connect_admin(QueueCore& queue, const Request& request) {
     const std::uint16_t id = request.subsystem->reserve_controller_id();
-    if (id == wire::nvme::controller_id_dynamic) return Refusal{status::connect_controller_busy};
+    if (id == wire::nvme::controller_id_dynamic)
+        return Refusal{"no controller id is free", status::connect_controller_busy};
     Uuid host_id;
     std::copy(request.data.host_id.begin(), request.data.host_id.end(), host_id.begin());
     auto controller = std::make_shared<Controller>(
@@ -92,15 +99,17 @@ Verdict connect_admin(QueueCore& queue, const Request& request) {
 Verdict connect_io(QueueCore& queue, const Request& request) {
     auto controller = request.subsystem->controller(request.data.controller_id);
     if (!controller || controller->host_nqn != request.host_nqn) {
-        return invalid_data(offsetof(ConnectData, controller_id));
+        return invalid_data("the host has no such controller", offsetof(ConnectData, controller_id));
     }
     if (!std::equal(controller->host_id.begin(), controller->host_id.end(), request.data.host_id.begin())) {
-        return invalid_data(offsetof(ConnectData, host_id));
+        return invalid_data("another host identifier", offsetof(ConnectData, host_id));
     }
     if (!controller->ready.load(std::memory_order_relaxed)) {
-        return Refusal{status::command_sequence_error | status::do_not_retry};
+        return Refusal{"the controller is not enabled", status::command_sequence_error | status::do_not_retry};
     }
-    if (const auto why = controller->join(queue.shared_from_this(), request.sqe.queue_id)) return Refusal{why};
+    if (const auto why = controller->join(queue.shared_from_this(), request.sqe.queue_id)) {
+        return Refusal{"the queue is in use or its association is ending", why};
+    }
     become(queue, request, std::move(controller));
     return std::nullopt;
 }
@@ -119,6 +128,9 @@ void execute_connect(QueueCore& queue, TargetCommand& command) noexcept {
     Verdict refusal = check(queue, request);
     if (!refusal) refusal = request.sqe.queue_id == 0 ? connect_admin(queue, request) : connect_io(queue, request);
     if (refusal) {
+        log_limited("nvme target: Connect refused",
+                    fmt::format("nvme target: Connect of {} by '{}' refused: {}",
+                                queue.peer().empty() ? "a host" : queue.peer(), request.host_nqn, refusal->reason));
         command.completion.result = refusal->where;
         return queue.complete(command, refusal->status);
     }

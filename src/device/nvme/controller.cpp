@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/nvme/controller.h"
 
+#include "base/log.h"
 #include "device/nvme/page_window.h"
 #include "device/nvme/queue_core.h"
 #include "device/nvme/target_impl.h"
 #include "wire/nvme_fabrics.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
@@ -131,6 +134,11 @@ void Controller::configure(std::uint32_t value) noexcept {
         const bool good = sizes && (value & (cc::page_size_mask | cc::arbitration_mask)) == 0 &&
                           (css == cc::css_nvm || css == cc::css_csi);
         csts_ = good ? csts::ready : csts::fatal;
+        if (!good) {
+            log_limited("nvme target: bad CC", fmt::format("nvme target: controller {} of '{}' is enabled with a "
+                                                           "configuration that it cannot serve: {:#x}",
+                                                           id, host_nqn, value));
+        }
         ready.store(good, std::memory_order_relaxed);
         keep_alive_received();
     } else if ((value & cc::enable) == 0 && (before & cc::enable) != 0) {
@@ -176,6 +184,8 @@ void Controller::keep_alive_expired() {
         keep_alive_received();
         return;
     }
+    log_limited("nvme target: keep-alive", fmt::format("nvme target: '{}' was silent for {} ms: controller {} ends",
+                                                       host_nqn, keep_alive_ms(), id));
     csts_ |= csts::fatal;
     ready.store(false, std::memory_order_relaxed);
     end(status::keep_alive_expired);

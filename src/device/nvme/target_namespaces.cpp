@@ -26,6 +26,27 @@ constexpr std::chrono::seconds removal_bound{60};
 /// How long a caller that is itself a worker's thread turns that worker; what is left then ends in its own time.
 constexpr std::chrono::milliseconds own_worker_bound{50};
 
+/// Shares that are given up on any thread, and a wait for the last of them.
+class Countdown {
+  public:
+    /// Keeps `until` as long as there is a share.
+    explicit Countdown(std::shared_ptr<void> until)
+        : own_share_(this, [signal = signal_, keep = std::move(until)](void*) mutable {
+              keep.reset();
+              signal->set_value();
+          }) {}
+    [[nodiscard]] std::shared_ptr<void> share() const { return own_share_; }
+    void begin() { own_share_.reset(); }
+    [[nodiscard]] bool done(std::chrono::microseconds wait) {
+        return last_.wait_for(wait) == std::future_status::ready;
+    }
+
+  private:
+    std::shared_ptr<std::promise<void>> signal_ = std::make_shared<std::promise<void>>();
+    std::future<void> last_ = signal_->get_future();
+    std::shared_ptr<void> own_share_;
+};
+
 void tell_hosts(const Subsystem& subsystem, std::uint32_t nsid) {
     for (const auto& controller : subsystem.controllers()) controller->namespace_changed(nsid);
 }
@@ -79,14 +100,13 @@ Result<> Target::Impl::retire(const std::shared_ptr<Subsystem>& subsystem, const
     if (const auto device = ns->device()) device->on_change({});
     rcu::synchronize();
 
-    // Every worker that has a channel holds a share of `closed` until that channel is gone.
-    const auto done = std::make_shared<std::promise<void>>();
-    auto all_closed = done->get_future();
-    std::shared_ptr<void> closed(nullptr, [this, done, subsystem, ns](void*) {
+    // Every worker that has a channel holds a share of one of these until that channel is gone.
+    std::shared_ptr<void> finished(ns.get(), [this, subsystem, ns](void*) {
         give_back_slot(ns->slot);
         subsystem->cancel_reservation(ns->nsid);
-        done->set_value();
     });
+    Countdown here(finished), elsewhere(finished);
+    finished.reset();
     std::vector<std::shared_ptr<Worker>> own;  // several where one thread plays many, in simulations
     {
         const std::lock_guard lock(mutex);
@@ -95,25 +115,26 @@ Result<> Target::Impl::retire(const std::shared_ptr<Subsystem>& subsystem, const
                 if (auto worker = entry.worker.lock()) own.push_back(std::move(worker));
                 continue;
             }
-            entry.reactor->post([weak = entry.worker, slot = ns->slot, closed] {
+            entry.reactor->post([weak = entry.worker, slot = ns->slot, closed = elsewhere.share()] {
                 if (const auto worker = weak.lock()) worker->close(slot, closed);
             });
         }
     }
-    for (const auto& worker : own) worker->close(ns->slot, closed);
-    closed.reset();
+    for (const auto& worker : own) worker->close(ns->slot, here.share());
+    here.begin();
+    elsewhere.begin();
 
-    const std::chrono::milliseconds bound = own.empty() ? removal_bound : own_worker_bound;
-    const std::chrono::microseconds pause = own.empty() ? bound : std::chrono::microseconds(100);
     const auto start = std::chrono::steady_clock::now();
-    while (all_closed.wait_for(pause) != std::future_status::ready) {
+    const auto passed = [start](auto bound) { return std::chrono::steady_clock::now() - start > bound; };
+    const std::chrono::microseconds pause = own.empty() ? removal_bound : std::chrono::microseconds(100);
+    while (!elsewhere.done(pause) || (!here.done(pause) && !passed(own_worker_bound))) {
         for (const auto& worker : own) worker->poll();
-        if (std::chrono::steady_clock::now() - start < bound) continue;
-        if (!own.empty()) return {};
+        if (!passed(removal_bound)) continue;
         return fail(Errc::timed_out, fmt::format("namespace {} of {} was removed, but commands to {} have not ended in "
                                                  "{} s; its device stays open until they do",
                                                  ns->nsid, subsystem->nqn, ns->uri, removal_bound.count()));
     }
+    if (!here.done(std::chrono::microseconds(0))) return {};
     ns->let_go();
     return {};
 }

@@ -49,6 +49,8 @@ void ControllerCore::ask_for_event() {
         const auto self = weak.lock();
         if (self == nullptr || !answer) return;
         const std::uint16_t status = wire::nvme::status_of(*answer);
+        // The target ends it so when the queue goes, which is no news.
+        if ((status & wire::nvme::status::code_mask) == wire::nvme::status::aborted_queue_deleted) return;
         if ((status & wire::nvme::status::code_mask) != 0) {
             log_limited("nvme: events", fmt::format("nvme: {}: no events: status {:#x} ({})", self->title(), status,
                                                     status_text(status)));
