@@ -9,8 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -190,7 +192,8 @@ TEST(NvmeTcp, ComesBack) {
         options.listen = {"127.0.0.1", port};
         ASSERT_TRUE(eventually([&] {
             return thread.call([&] {
-                auto listening = device::nvme::TcpTarget::listen(*target, target->port, *network, {&*thread}, options);
+                auto listening =
+                    device::nvme::TcpTarget::listen(target->target, target->port, *network, {&*thread}, options);
                 if (listening) tcp = std::move(*listening);
                 return tcp != nullptr;
             });

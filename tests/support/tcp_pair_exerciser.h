@@ -41,7 +41,7 @@ class TcpPairExerciser final : public driver::nvme::QueuePairEvents {
         target->send(Segments(&segment, 1), false);
     }
     template <class Pdu>
-    void feed(const Pdu& pdu) {
+    void feed_pdu(const Pdu& pdu) {
         feed(std::as_bytes(std::span(&pdu, 1)));
     }
     void accept(std::uint8_t digests = 0, std::uint32_t max_data = 4096) {
@@ -51,7 +51,7 @@ class TcpPairExerciser final : public driver::nvme::QueuePairEvents {
         response.ch.plen = sizeof(response);
         response.dgst = digests;
         response.maxh2cdata = max_data;
-        feed(response);
+        feed_pdu(response);
         pump();
     }
     /// Everything the host has sent since.

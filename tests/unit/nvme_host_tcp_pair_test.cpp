@@ -83,7 +83,7 @@ TEST(NvmeHostTcpPair, SmallWriteTravelsInItsCapsule) {
     const std::uint8_t sgl[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 1};
     EXPECT_EQ(std::memcmp(sent.data() + 8 + 24, sgl, sizeof(sgl)), 0);
     EXPECT_EQ(std::memcmp(sent.data() + 72, slot.memory.data(), 4096), 0);
-    ex.feed(response(9));
+    ex.feed_pdu(response(9));
     ex.pump();
     EXPECT_EQ(slot.completions, 1u);
     EXPECT_FALSE(ex.pair->lost());
@@ -97,8 +97,8 @@ TEST(NvmeHostTcpPair, LargeWriteIsSentAsAsked) {
     auto sent = ex.sent();
     ASSERT_EQ(sent.size(), 72u);
     EXPECT_EQ(sent[8 + 24 + 15], std::byte{0x5a});
-    ex.feed(r2t(2, 77, 0, 10000));
-    ex.feed(r2t(2, 78, 10000, 10000));
+    ex.feed_pdu(r2t(2, 77, 0, 10000));
+    ex.feed_pdu(r2t(2, 78, 10000, 10000));
     ex.pump();
     sent = ex.sent();
     std::size_t at = 0, offset = 0;
@@ -118,7 +118,7 @@ TEST(NvmeHostTcpPair, LargeWriteIsSentAsAsked) {
         offset += bytes;
     }
     EXPECT_EQ(at, sent.size());
-    ex.feed(response(2));
+    ex.feed_pdu(response(2));
     ex.pump();
     EXPECT_EQ(slot.completions, 1u);
 }
@@ -131,9 +131,9 @@ TEST(NvmeHostTcpPair, ReadArrivesHoweverItIsCut) {
         auto& slot = ex.submit(3, Transfer::to_host, 1000);
         std::vector<std::byte> expected(1000);
         for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<std::byte>(i * 3);
-        ex.feed(data(3, 0, 400, 0));
+        ex.feed_pdu(data(3, 0, 400, 0));
         ex.feed(std::span(expected).first(400));
-        ex.feed(data(3, 400, 600, tcp::flag_last | tcp::flag_success));
+        ex.feed_pdu(data(3, 400, 600, tcp::flag_last | tcp::flag_success));
         ex.feed(std::span(expected).subspan(400));
         ex.pump();
         EXPECT_EQ(slot.completions, 1u) << step;
@@ -152,10 +152,10 @@ TEST(NvmeHostTcpPair, WrongDataDigestEndsTheCommandOnly) {
         pdu.ch.plen = pdu.ch.plen + 4;
         const std::vector<std::byte> bytes(512, std::byte{0x33});
         const le32 digest = Crc32c::of(bytes.data(), bytes.size()) ^ (wrong ? 1u : 0u);
-        ex.feed(pdu);
+        ex.feed_pdu(pdu);
         ex.feed(bytes);
-        ex.feed(digest);
-        ex.feed(response(1));
+        ex.feed_pdu(digest);
+        ex.feed_pdu(response(1));
         ex.pump();
         EXPECT_EQ(slot.completions, 1u);
         EXPECT_EQ(slot.status, wrong ? wire::nvme::status::data_transfer_error : 0);
@@ -170,8 +170,8 @@ TEST(NvmeHostTcpPair, WrongHeaderDigestEndsTheConnection) {
     auto pdu = response(1);
     pdu.ch.flags = tcp::flag_hdgst;
     pdu.ch.plen = sizeof(pdu) + 4;
-    ex.feed(pdu);
-    ex.feed(le32(Crc32c::of(&pdu, sizeof(pdu)) + 1));
+    ex.feed_pdu(pdu);
+    ex.feed_pdu(le32(Crc32c::of(&pdu, sizeof(pdu)) + 1));
     ex.pump();
     EXPECT_EQ(slot.completions, 0u);
     EXPECT_TRUE(ex.pair->lost());
@@ -184,10 +184,10 @@ TEST(NvmeHostTcpPair, ErrorEndsAReadAtAnyPoint) {
         ex.accept();
         auto& slot = ex.submit(1, Transfer::to_host, 512);
         if (before > 0) {
-            ex.feed(data(1, 0, before, 0));
+            ex.feed_pdu(data(1, 0, before, 0));
             ex.feed(std::vector<std::byte>(before));
         }
-        ex.feed(response(1, wire::nvme::status::internal_error));
+        ex.feed_pdu(response(1, wire::nvme::status::internal_error));
         ex.pump();
         EXPECT_EQ(slot.completions, 1u);
         EXPECT_EQ(slot.status, wire::nvme::status::internal_error);
@@ -201,8 +201,8 @@ TEST(NvmeHostTcpPair, ResponseBeforeTheDataIsSentIsALie) {
     ex.accept();
     static_cast<void>(ex.sent());
     auto& slot = ex.submit(1, Transfer::to_target, 20000);
-    ex.feed(r2t(1, 1, 0, 20000));
-    ex.feed(response(1));
+    ex.feed_pdu(r2t(1, 1, 0, 20000));
+    ex.feed_pdu(response(1));
     ex.pair->poll();  // both arrive in one receive, before anything of the data is sent
     EXPECT_TRUE(ex.pair->lost());
     EXPECT_EQ(slot.completions, 0u);
