@@ -5,13 +5,12 @@
 Usage: demo.py MQBLK. Everything it makes lies in one scratch folder and is gone afterwards; it needs no root and uses
 loopback only. Each step says what it does; the first that fails ends the demonstration with a non-zero status.
 """
-import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -24,6 +23,10 @@ DISK_MIB = 256
 SOURCE_MIB = 150  # at most so much of this machine's files goes into the image
 SECONDS = 2  # of each measurement
 MIB = 1 << 20
+# With two CPUs or more the target gets one and whoever measures another.
+CPUS = sorted(os.sched_getaffinity(0))
+PIN_TARGET = ["--cores", CPUS[0]] if len(CPUS) > 1 else []
+PIN_INITIATOR = ["--cores", CPUS[1]] if len(CPUS) > 1 else []
 
 
 class Failed(Exception):
@@ -43,9 +46,10 @@ class Mqblk:
         self.target = None
         self.address = None
 
-    def run(self, *arguments, **options):
+    def run(self, *arguments):
         """Runs a command to its end and returns its standard output."""
-        done = subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+        command = [self.program, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if done.returncode:
             raise Failed(f"mqblk {arguments[0]} ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
         return done.stdout
@@ -55,12 +59,12 @@ class Mqblk:
                                 stdin=subprocess.DEVNULL, text=True)
 
     def serve(self, *disks):
-        with contextlib.closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
-        self.target = self.start("serve", "--listen", self.address, "--nqn", NQN, "--control", self.control, *disks)
+        self.target = self.start("serve", "--listen", "127.0.0.1:0", "--nqn", NQN, "--control", self.control,
+                                 *PIN_TARGET, *disks)
         for line in self.target.stdout:
             say("  " + line.rstrip())
+            if found := re.search(r"nvme\+tcp://([^/]+)/", line):
+                self.address = found[1]
             if line.strip() == "ready":
                 return
         raise Failed(f"mqblk serve ended with {self.target.wait()}: {self.target.stderr.read().strip()}")
@@ -96,15 +100,16 @@ def folder_bytes(folder):
 
 def make_image(image):
     """A file system (or, without mke2fs, an archive) of this machine's own files. Returns what it is."""
-    folders = [Path(name) for name in ("/usr/include", "/usr/share/doc", "/usr/lib/python3", "/etc") if Path(name).is_dir()]
+    candidates = map(Path, ("/usr/include", "/usr/share/doc", "/usr/lib/python3", "/etc"))
+    folders = [folder for folder in candidates if folder.is_dir()]
     sizes = {folder: folder_bytes(folder) for folder in folders}
     fitting = [folder for folder in folders if sizes[folder] <= SOURCE_MIB * MIB]
     if not fitting:
-        raise Failed(f"none of {', '.join(map(str, folders))} is there with at most {SOURCE_MIB} MiB to make an image of")
+        raise Failed(f"this machine has no folder of at most {SOURCE_MIB} MiB to make an image of")
     folder = max(fitting, key=sizes.get)
     if mke2fs := shutil.which("mke2fs", path=os.environ["PATH"] + ":/sbin:/usr/sbin"):
         mib = sizes[folder] * 3 // 2 // MIB + 16
-        made = subprocess.run([mke2fs, "-q", "-t", "ext4", "-d", folder, image, f"{mib}M"], capture_output=True, text=True)
+        made = subprocess.run([mke2fs, "-q", "-t", "ext4", "-d", folder, image, f"{mib}M"], capture_output=True)
         if made.returncode == 0:
             return f"ext4 file system of {folder}"
         image.unlink(missing_ok=True)
@@ -137,7 +142,8 @@ def copy_image(mqblk):
     ended = time.monotonic()
     before, after = sha256(image), sha256(back)
     say(f"  sha256 before  {before}\n  sha256 after   {after}")
-    say(f"  written in {written - started:.2f} s, flushed in {flushed - written:.2f} s, read in {ended - flushed:.2f} s")
+    say(f"  written in {written - started:.2f} s, flushed in {flushed - written:.2f} s,"
+        f" read in {ended - flushed:.2f} s")
     if before != after:
         raise Failed("what came back is not what was written")
     e2fsck = shutil.which("e2fsck", path=os.environ["PATH"] + ":/sbin:/usr/sbin")
@@ -151,15 +157,13 @@ def copy_image(mqblk):
 
 def change_under_load(mqblk):
     say("\nA namespace comes and goes while another is written, read and verified:")
-    load = mqblk.start("bench", mqblk.namespace(2), "--rw", "randrw", "--bs", "4k", "--depth", 32, "--time", "4s", "--verify",
-                       "--json")
+    load = mqblk.start("bench", mqblk.namespace(2), "--rw", "randrw", "--bs", "4k", "--depth", 32, "--time", "4s",
+                       "--verify", "--json")
     rounds = 0
     try:
         while load.poll() is None:
-            mqblk.ctl("add", "ram://?size=16M")
-            if "16M" not in mqblk.ctl("list"):
-                raise Failed("mqblk ctl list does not show the namespace that was added")
-            mqblk.run("info", mqblk.namespace(4))
+            mqblk.ctl("add", "--nsid", 4, "ram://?size=16M")
+            mqblk.run("zero", mqblk.namespace(4), "--length", "1M")
             mqblk.ctl("remove", 4)
             rounds += 1
         out, errors = load.communicate(timeout=60)
@@ -189,9 +193,11 @@ def measure(mqblk):
         ("TCP, file", mqblk.namespace(disks["file"]), "randread", "4k", 32),
     ]
     say(f"\nShort measurements, {SECONDS} s each, initiator and target on this machine ({os.cpu_count()} CPUs):\n")
-    say(f"  {'path':<18} {'pattern':<10} {'block':>6} {'depth':>5} {'IOPS':>11} {'MB/s':>8} {'mean µs':>8} {'p99 µs':>8}")
+    say(f"  {'path':<18} {'pattern':<10} {'block':>6} {'depth':>5} {'IOPS':>11}"
+        f" {'MB/s':>8} {'mean µs':>8} {'p99 µs':>8}")
     for what, uri, pattern, block, depth in cases:
-        report = mqblk.run("bench", uri, "--rw", pattern, "--bs", block, "--depth", depth, "--time", f"{SECONDS}s", "--json")
+        report = mqblk.run("bench", uri, "--rw", pattern, "--bs", block, "--depth", depth, "--time", f"{SECONDS}s",
+                           "--json", *PIN_INITIATOR)
         job = json.loads(report)["jobs"][0]
         side = job["write" if "write" in pattern else "read"]
         percentile = side["clat_ns"]["percentile"]["99.000000"]

@@ -45,6 +45,7 @@ class Histogram {
     void merge(const Histogram& other) noexcept;
     void clear() noexcept;
 
+    [[nodiscard]] bool empty() const noexcept { return min_plus_1_.load(relaxed) == 0; }
     [[nodiscard]] std::uint64_t count() const noexcept;
     [[nodiscard]] std::uint64_t min() const noexcept;  ///< 0 when empty
     [[nodiscard]] std::uint64_t max() const noexcept { return max_.load(relaxed); }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// liburcu behind base/rcu.h. Each thread that reads is in liburcu's registry from its first read-side section to its
+// end; the thread sanitizer, which cannot see into liburcu, is told of grace periods here.
 #include "base/rcu.h"
 
 #include <urcu/urcu-memb.h>

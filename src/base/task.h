@@ -63,7 +63,7 @@ class [[nodiscard]] Task {
                 callee.promise().continuation = caller;
                 return callee;
             }
-            T await_resume() const { return std::move(*callee.promise().value); }
+            T await_resume() const { return std::move(*callee.promise().value); }  // NOLINT: set when it ended
         };
         return Awaiter{handle_};
     }
@@ -152,7 +152,7 @@ class Promise {
             Promise& promise;
             bool await_ready() const noexcept { return promise.value_.has_value(); }
             void await_suspend(std::coroutine_handle<> waiter) const noexcept { promise.waiter_ = waiter; }
-            T await_resume() const { return std::move(*promise.value_); }
+            T await_resume() const { return std::move(*promise.value_); }  // NOLINT: set, or not resumed
         };
         return Awaiter{*this};
     }

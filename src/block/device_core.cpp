@@ -103,6 +103,7 @@ void DeviceCore::add(ChannelCore& channel) {
 void DeviceCore::take_out(ChannelCore& channel) noexcept {
     const std::scoped_lock lock(mutex_);
     std::erase(channels_, &channel);
+    if (channel.counters().unused()) return;  // totals take memory: none for a disk that was only opened
     if (closed_ == nullptr) closed_ = std::make_unique<Statistics>();
     channel.counters().add_to(*closed_);
 }

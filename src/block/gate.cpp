@@ -27,11 +27,7 @@ bool Gate::register_membarrier() noexcept {
 const bool Gate::light_ = Gate::register_membarrier();
 
 void Gate::barrier() noexcept {
-    if (light_) {
-        static_cast<void>(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0));
-    } else {
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-    }
+    if (light_) static_cast<void>(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0));
 }
 
 }  // namespace mqblk::block

@@ -33,7 +33,7 @@ class Gate {
     void leave() noexcept { inside_.store(false, std::memory_order_release); }
 
     [[nodiscard]] std::uint8_t closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
-    [[nodiscard]] bool inside() const noexcept { return inside_.load(std::memory_order_acquire); }
+    [[nodiscard]] bool inside() const noexcept { return inside_.load(); }
 
     // For the one who closes it. Calls to these are serialised by the caller.
     void close(Reason reason) noexcept { closed_.fetch_or(reason); }

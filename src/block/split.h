@@ -32,7 +32,8 @@ void advance(Bio& bio, std::uint64_t sectors) noexcept;
 
 /// What can be said of a bio before anything is done: block alignment, range, operation offered, write protection, data
 /// length equal to sectors, memory alignment. All but a flush must have sectors; a flush has nothing to check.
-[[nodiscard]] Status check(const QueueLimits& limits, std::uint64_t device_sectors, bool read_only, const Bio&) noexcept;
+[[nodiscard]] Status check(const QueueLimits& limits, std::uint64_t device_sectors, bool read_only,
+                           const Bio&) noexcept;
 
 /// What a request covers, for the merge decision.
 struct Extent {

@@ -71,6 +71,7 @@ struct ChannelCounters {
     Counter requests, splits, requeues, timeouts;
     std::array<Histogram, op_group_count> latency;
 
+    [[nodiscard]] bool unused() const noexcept;
     void add_to(Statistics&) const noexcept;
 };
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Addresses as people write them: HOST, HOST:PORT, [IPV6]:PORT or a bare IPv6 address.
 #include "fabric/connection.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One sentence for each way in which a connection cannot be had: the address, the reason and the remedy.
 #include "fabric/errors.h"
 
 #include <cerrno>

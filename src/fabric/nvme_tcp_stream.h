@@ -160,7 +160,8 @@ class NvmeTcpStream {
     void send(const wire::nvme_tcp::IcReq&) noexcept;
     void send(const wire::nvme_tcp::IcResp&) noexcept;
     /// Sends what is queued as far as the connection takes it, in as few send() calls as the segment limit allows.
-    void flush() noexcept;
+    /// Returns how many bytes went.
+    std::size_t flush() noexcept;
     [[nodiscard]] bool unsent() const noexcept { return head_ != tail_; }
     /// The connection took less than it was offered: arm it for writing before sleeping.
     [[nodiscard]] bool blocked() const noexcept { return blocked_; }

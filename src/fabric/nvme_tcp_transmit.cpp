@@ -170,7 +170,8 @@ void NvmeTcpStream::send(const wire::nvme_tcp::IcResp& response) noexcept {
     queue_initialization(response);
 }
 
-void NvmeTcpStream::flush() noexcept {
+std::size_t NvmeTcpStream::flush() noexcept {
+    std::size_t went = 0;
     while (unsent() && state_ != State::closed) {
         Gather gather(buffers_.segments(), buffers_.staging(), head_sent_);
         std::uint32_t index = head_;
@@ -191,13 +192,15 @@ void NvmeTcpStream::flush() noexcept {
         const IoResult result = connection_->send(gather.segments(), index != tail_);
         if (result.bytes == 0 && result.state != IoResult::would_block && result.state != IoResult::progress) {
             end(result.state == IoResult::failed ? result.error_number : 0);
-            return;
+            return went;
         }
         blocked_ = result.bytes < gather.bytes();
+        went += result.bytes;
         consume(result.bytes);
-        if (blocked_) return;
+        if (blocked_) return went;
     }
     blocked_ = false;
+    return went;
 }
 
 void NvmeTcpStream::consume(std::size_t sent_bytes) noexcept {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Connecting and listening in the simulated network, and which connection is struck by which fault. What happens on a
+// connection once it exists is in fabric/simulated_link.
 #include "fabric/simulated.h"
 
 #include "fabric/errors.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// How bytes travel over one simulated connection. Invariants: on each way they arrive in the order of sending, each at
+// most once; after a fault that ends a way, exactly the bytes before it arrive; who cannot know of a fault is not told.
 #include "fabric/simulated_link.h"
 
 #include <fmt/format.h>

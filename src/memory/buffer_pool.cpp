@@ -14,13 +14,12 @@
 namespace mqblk::memory {
 
 namespace {
-constexpr Duration quiet_time = std::chrono::seconds(1);
 constexpr std::size_t smallest_max_block_bytes = Buffer::page_bytes;
 constexpr std::size_t largest_max_block_bytes = std::size_t{1} << 30;
 }  // namespace
 
-Result<std::unique_ptr<BufferPool>> BufferPool::create(Reactor& reactor, std::size_t budget_bytes,
-                                                       std::size_t max_block_bytes, Backing backing) {
+Result<std::unique_ptr<BufferPool>> BufferPool::create(std::size_t budget_bytes, std::size_t max_block_bytes,
+                                                       Backing backing) {
     if (!std::has_single_bit(max_block_bytes) || max_block_bytes < smallest_max_block_bytes ||
         max_block_bytes > largest_max_block_bytes) {
         return fail(Errc::invalid_argument,
@@ -36,13 +35,11 @@ Result<std::unique_ptr<BufferPool>> BufferPool::create(Reactor& reactor, std::si
     auto units = Buffer::allocate(budget / min_block_bytes * sizeof(Unit));
     if (!units) return std::unexpected(units.error());
     return std::unique_ptr<BufferPool>(
-        new BufferPool(reactor, std::move(*arena), std::move(*units), order_for(max_block_bytes)));
+        new BufferPool(std::move(*arena), std::move(*units), order_for(max_block_bytes)));
 }
 
-BufferPool::BufferPool(Reactor& reactor, Buffer arena, Buffer units, unsigned max_order)
-    : reactor_(reactor), arena_(std::move(arena)), units_(std::move(units)), max_order_(max_order), idle_timer_([this] {
-          quiet_time_over();
-      }) {
+BufferPool::BufferPool(Buffer arena, Buffer units, unsigned max_order)
+    : arena_(std::move(arena)), units_(std::move(units)), max_order_(max_order) {
     std::ranges::fill(heads_, nothing);
 }
 
@@ -150,7 +147,10 @@ void BufferPool::put(std::byte* data, std::size_t bytes) noexcept {
     const std::uint32_t index = index_of(data);
     assert(unit(index).free_order == 0 && index % (1u << order) == 0);
     used_units_ -= std::size_t{1} << order;
-    if (!idle_timer_.armed()) idle_timer_.arm(reactor_, reactor_.now() + quiet_time);
+    if (!use_told_ && used_ != nullptr) {
+        use_told_ = true;
+        used_(used_context_);
+    }
     if (first_ == nullptr) {
         push(index, order);
         joined_ = false;
@@ -192,10 +192,20 @@ void BufferPool::serve() noexcept {
     serving_ = false;
 }
 
-void BufferPool::quiet_time_over() noexcept {
-    if (gets_ == gets_seen_) return trim();
-    gets_seen_ = gets_;
-    idle_timer_.arm(reactor_, reactor_.now() + quiet_time);
+void BufferPool::on_use(void (*used)(void*) noexcept, void* context) noexcept {
+    used_ = used;
+    used_context_ = context;
+    use_told_ = false;
+}
+
+bool BufferPool::trim_if_quiet() noexcept {
+    if (gets_ != gets_seen_) {
+        gets_seen_ = gets_;
+        return false;
+    }
+    trim();
+    use_told_ = false;
+    return true;
 }
 
 void BufferPool::trim() noexcept {

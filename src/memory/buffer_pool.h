@@ -3,12 +3,11 @@
 // BufferPool: a fixed budget of memory for data on its way, handed out in blocks of powers of two (512 bytes to a
 // maximum). When it runs out, requests wait and are served strictly in order: a small one never overtakes a large one,
 // so none starves. It never fails later and cannot deadlock as long as whoever holds a block gives it back without
-// waiting for another. Memory is touched only as it is used and goes back to the system when the pool falls idle. A
-// buddy system that leaves freed blocks as they are until somebody needs a larger one. One reactor's thread.
+// waiting for another. Memory is touched only as it is used; block::PoolTrimmer gives it back when the pool falls idle.
+// A buddy system that leaves freed blocks as they are until somebody needs a larger one. One thread.
 #pragma once
 
 #include "memory/buffer.h"
-#include "reactor/reactor.h"
 
 #include <mqblk/error.h>
 
@@ -44,7 +43,7 @@ class BufferPool {
     };
 
     /// `budget_bytes` is rounded up to whole blocks of `max_block_bytes`, a power of two from 4 KiB to 1 GiB.
-    [[nodiscard]] static Result<std::unique_ptr<BufferPool>> create(Reactor&, std::size_t budget_bytes,
+    [[nodiscard]] static Result<std::unique_ptr<BufferPool>> create(std::size_t budget_bytes,
                                                                     std::size_t max_block_bytes,
                                                                     Backing = Backing::anonymous);
     ~BufferPool();  ///< every block is back and nobody waits
@@ -64,8 +63,13 @@ class BufferPool {
     /// To share it. Not to pin it: trim() would part the pinned pages from the memory.
     [[nodiscard]] const Buffer& arena() const noexcept { return arena_; }
 
-    /// Gives the memory of all free blocks back to the system. Happens by itself once nothing was asked for a second.
+    /// Gives the memory of all free blocks back to the system.
     void trim() noexcept;
+
+    /// Runs `used` with the first put() and with the first after each time that trim_if_quiet() said true.
+    void on_use(void (*used)(void*) noexcept, void* context) noexcept;
+    /// Trims if nothing was asked for since the last call, and says whether it did.
+    bool trim_if_quiet() noexcept;
 
   private:
     static constexpr unsigned orders = 22;  // 512 bytes to 1 GiB
@@ -77,7 +81,7 @@ class BufferPool {
         std::uint8_t free_order;  // 0 = not the start of a free block, else order + 1
     };
 
-    BufferPool(Reactor& reactor, Buffer arena, Buffer units, unsigned max_order);
+    BufferPool(Buffer arena, Buffer units, unsigned max_order);
     [[nodiscard]] static unsigned order_for(std::size_t bytes) noexcept;
     [[nodiscard]] std::uint32_t index_of(const std::byte* data) const noexcept;
     [[nodiscard]] Unit& unit(std::uint32_t index) noexcept { return reinterpret_cast<Unit*>(units_.data())[index]; }
@@ -90,9 +94,7 @@ class BufferPool {
     void enqueue(BufferRequest&) noexcept;
     void dequeue(BufferRequest&) noexcept;
     void serve() noexcept;
-    void quiet_time_over() noexcept;
 
-    Reactor& reactor_;
     Buffer arena_, units_;
     const unsigned max_order_;
     std::uint32_t heads_[orders];
@@ -105,7 +107,9 @@ class BufferPool {
     bool joined_ = true;  // no two free buddies lie side by side
     std::uint64_t gets_ = 0;
     std::uint64_t gets_seen_ = 0;
-    Timer idle_timer_;
+    bool use_told_ = false;
+    void (*used_)(void*) noexcept = nullptr;
+    void* used_context_ = nullptr;
 };
 
 }  // namespace mqblk::memory

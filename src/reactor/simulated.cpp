@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The scheduler of the simulated world. Invariant: virtual time moves only while no reactor that may run is awake, or by
+// single ticks where one of them would otherwise hold it up for ever.
 #include "reactor/simulated.h"
 
 #include <fmt/format.h>
@@ -145,7 +148,8 @@ bool SimulatedWorld::step(Time limit) {
         turns_at_this_time_ = 0;
         return advance(limit);
     }
-    if (++turns_at_this_time_ > most_turns_at_one_time && turns_at_this_time_ % 2 == 0) return advance(limit);
+    ++turns_at_this_time_;
+    if (turns_at_this_time_ > most_turns_at_one_time && turns_at_this_time_ % 2 == 0) return advance(limit);
     if (runnable_[random_.below(runnable_.size())]->turn() > 0) tick_ = Duration::zero();
     return true;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Watched descriptors as poll requests in a ring. A slot belongs to a watch from arm() until its request has ended or
+// disarm() gave it up; its generation changes with each owner, so a completion that comes late names nobody.
 #include "reactor/uring_watches.h"
 
 #include <poll.h>

@@ -45,8 +45,10 @@ class ReactorThread {
         using Value = typename decltype(value_of(make()))::type;
         auto promise = std::make_shared<std::promise<Value>>();  // shared: set_value may outlast get
         auto result = promise->get_future();
-        reactor_->post(
-            [&make, promise] { spawn(make(), [promise](Value value) { promise->set_value(std::move(value)); }); });
+        reactor_->post([&make, promise] {
+            const std::function<void(Value)> done = [promise](Value value) { promise->set_value(std::move(value)); };
+            spawn(make(), done);
+        });
         return result.get();
     }
 

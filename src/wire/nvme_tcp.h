@@ -45,7 +45,7 @@ struct CommonHeader {
     std::uint8_t flags = 0;
     std::uint8_t hlen = 0;  ///< bytes of the header without digest
     std::uint8_t pdo = 0;   ///< offset of the data from the PDU's start; 0 without data
-    le32 plen{};              ///< bytes of the whole PDU
+    le32 plen{};            ///< bytes of the whole PDU
 };
 static_assert(sizeof(CommonHeader) == 8);
 
@@ -55,7 +55,7 @@ struct IcReq {
     le16 pfv{};
     std::uint8_t hpda = 0;  ///< alignment of data to the host: 4 · (n + 1) bytes
     std::uint8_t dgst = 0;  ///< bit 0 header digest, bit 1 data digest
-    le32 maxr2t{};            ///< R2Ts outstanding per command, 0's based
+    le32 maxr2t{};          ///< R2Ts outstanding per command, 0's based
     std::uint8_t reserved[112] = {};
 };
 static_assert(sizeof(IcReq) == 128 && offsetof(IcReq, maxr2t) == 12);

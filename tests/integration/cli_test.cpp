@@ -50,7 +50,7 @@ TEST(Cli, HelpVersionAndCompletion) {
         EXPECT_THAT(one.out, HasSubstr("mqblk " + std::string(command))) << "an example";
     }
     for (const char* shell : {"bash", "zsh", "fish"}) {
-        EXPECT_THAT(run_program({"completion", shell}).out, HasSubstr("--rwmixread"));
+        EXPECT_THAT(run_program({"completion", shell}).out, HasSubstr("rwmixread"));
     }
     EXPECT_THAT(run_program({"help", "uris"}).out, HasSubstr("nvme+tcp://HOST[:PORT]/NQN/NSID"));
     EXPECT_EQ(json::parse(run_program({"help", "uris", "--json"}).out)["schemes"][0]["scheme"], "null");

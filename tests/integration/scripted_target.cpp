@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ namespace tcp = wire::nvme_tcp;
 namespace nvme = wire::nvme;
 
 namespace {
-constexpr std::size_t largest_capsule_data = 8192;
+constexpr std::size_t largest_pdu = 1 << 20;
 
 template <class Header>
 tcp::CommonHeader common_header(std::uint8_t flags, std::size_t data_bytes) {
@@ -83,12 +84,46 @@ void ScriptedTarget::Wire::raw(tcp::CommonHeader header, std::span<const std::by
     send(rest.data(), rest.size());
 }
 
+bool ScriptedTarget::Wire::take(Pdu& pdu) {
+    tcp::CommonHeader common;
+    if (!receive(&common, sizeof(common)) || common.hlen < sizeof(common) || common.plen < common.hlen ||
+        common.plen > largest_pdu) {
+        return false;
+    }
+    pdu.header.resize(common.hlen);
+    std::memcpy(pdu.header.data(), &common, sizeof(common));
+    pdu.data.resize(common.plen - common.hlen);
+    return receive(pdu.header.data() + sizeof(common), common.hlen - sizeof(common)) &&
+           receive(pdu.data.data(), pdu.data.size());
+}
+
 bool ScriptedTarget::Wire::take_data(std::vector<std::byte>& to) {
-    tcp::H2CData pdu;
-    if (!receive(&pdu, sizeof(pdu)) || pdu.ch.type != static_cast<std::uint8_t>(tcp::PduType::h2c_data)) return false;
-    const std::size_t before = to.size();
-    to.resize(before + pdu.datal);
-    return receive(to.data() + before, pdu.datal);
+    Pdu pdu;
+    while (take(pdu)) {
+        if (static_cast<tcp::PduType>(pdu.header[0]) == tcp::PduType::h2c_data) {
+            to.insert(to.end(), pdu.data.begin(), pdu.data.end());
+            return true;
+        }
+        kept_.push_back(std::move(pdu));
+    }
+    return false;
+}
+
+bool ScriptedTarget::Wire::take_command(nvme::Command& command, std::vector<std::byte>& data) {
+    Pdu pdu;
+    if (!kept_.empty()) {
+        pdu = std::move(kept_.front());
+        kept_.pop_front();
+    } else if (!take(pdu)) {
+        return false;
+    }
+    if (static_cast<tcp::PduType>(pdu.header[0]) != tcp::PduType::capsule_cmd ||
+        pdu.header.size() != sizeof(tcp::CapsuleCmd)) {
+        return false;
+    }
+    std::memcpy(&command, pdu.header.data() + sizeof(tcp::CommonHeader), sizeof(command));
+    data = std::move(pdu.data);
+    return true;
 }
 
 bool ScriptedTarget::Wire::await_close() {
@@ -132,6 +167,8 @@ void ScriptedTarget::accept() {
     for (;;) {
         const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
         if (fd < 0) return;
+        const int on = 1;
+        ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         ++connections_;
         const std::scoped_lock lock(mutex_);
         open_.push_back(fd);
@@ -154,14 +191,10 @@ bool ScriptedTarget::initialize(Wire& wire) {
 void ScriptedTarget::serve(int fd) {
     Wire wire(fd);
     if (initialize(wire)) {
-        tcp::CapsuleCmd capsule;
+        nvme::Command command;
         std::vector<std::byte> data;
-        while (wire.receive(&capsule, sizeof(capsule))) {
-            if (capsule.ch.type != static_cast<std::uint8_t>(tcp::PduType::capsule_cmd)) break;
-            if (capsule.ch.plen < sizeof(capsule) || capsule.ch.plen > sizeof(capsule) + largest_capsule_data) break;
-            data.resize(capsule.ch.plen - sizeof(capsule));
-            if (!wire.receive(data.data(), data.size())) break;
-            if (!script_.command || !script_.command(wire, capsule.command, data)) execute(wire, capsule.command, data);
+        while (wire.take_command(command, data)) {
+            if (!script_.command || !script_.command(wire, command, data)) execute(wire, command, data);
         }
     }
     const std::scoped_lock lock(mutex_);
@@ -200,17 +233,24 @@ void ScriptedTarget::fabrics(Wire& wire, const nvme::Command& command, std::span
             wire.respond(command.command_id);
             return;
         }
-        default: break;
+        default:
+            break;
     }
     const std::scoped_lock lock(mutex_);
     const bool down = (configuration_ & nvme::cc::shutdown_mask) != 0;
     switch (property.offset) {
-        case nvme::property::cap: wire.respond(command.command_id, 0, 127 | 2ull << 24 | nvme::cap::css_nvm); return;
-        case nvme::property::vs: wire.respond(command.command_id, 0, nvme::version_1_4); return;
+        case nvme::property::cap:
+            wire.respond(command.command_id, 0, 127 | 2ull << 24 | nvme::cap::css_nvm);
+            return;
+        case nvme::property::vs:
+            wire.respond(command.command_id, 0, nvme::version_1_4);
+            return;
         case nvme::property::csts:
             wire.respond(command.command_id, 0, nvme::csts::ready | (down ? nvme::csts::shutdown_complete : 0));
             return;
-        default: wire.respond(command.command_id, nvme::status::invalid_field); return;
+        default:
+            wire.respond(command.command_id, nvme::status::invalid_field);
+            return;
     }
 }
 
@@ -228,6 +268,7 @@ void ScriptedTarget::admin(Wire& wire, const nvme::Command& command) {
             controller.cntlid = 1;
             controller.mdts = 5;  // 128 KiB
             controller.kas = 10;
+            controller.vwc = nvme::vwc_present;
             controller.sqes = 0x66;
             controller.cqes = 0x44;
             controller.nn = 1;
@@ -250,8 +291,10 @@ void ScriptedTarget::admin(Wire& wire, const nvme::Command& command) {
         case nvme::cns::active_namespaces:
             if (command.namespace_id == 0) page[0] = std::byte{1};
             break;
-        case nvme::cns::descriptors: break;
-        default: return wire.respond(id, nvme::status::invalid_field | nvme::status::do_not_retry);
+        case nvme::cns::descriptors:
+            break;
+        default:
+            return wire.respond(id, nvme::status::invalid_field | nvme::status::do_not_retry);
     }
     wire.data(id, 0, page, tcp::flag_last | tcp::flag_success);
 }
@@ -261,7 +304,8 @@ void ScriptedTarget::io(Wire& wire, const nvme::Command& command, std::span<cons
     const std::size_t offset = nvme::first_block(command) * 512;
     const std::size_t bytes = nvme::block_count(command) * 512u;
     switch (command.opcode) {
-        case nvme::io_opcode::flush: return wire.respond(id);
+        case nvme::io_opcode::flush:
+            return wire.respond(id);
         case nvme::io_opcode::read: {
             const std::scoped_lock lock(mutex_);
             return wire.data(id, 0, std::span(memory_).subspan(offset, bytes), tcp::flag_last | tcp::flag_success);
@@ -276,7 +320,8 @@ void ScriptedTarget::io(Wire& wire, const nvme::Command& command, std::span<cons
             std::ranges::copy(taken, memory_.begin() + static_cast<std::ptrdiff_t>(offset));
             return wire.respond(id);
         }
-        default: return wire.respond(id, nvme::status::invalid_opcode | nvme::status::do_not_retry);
+        default:
+            return wire.respond(id, nvme::status::invalid_opcode | nvme::status::do_not_retry);
     }
 }
 

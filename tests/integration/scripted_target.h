@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -40,24 +41,32 @@ class ScriptedTarget {
         void ready(std::uint16_t command_id, std::uint16_t tag, std::uint32_t offset, std::uint32_t bytes);
         /// Any PDU: the common header as given, then the rest.
         void raw(wire::nvme_tcp::CommonHeader header, std::span<const std::byte> rest);
-        /// Waits for an H2CData and appends its data. False: the host closed, or sent something else.
+        /// Waits for an H2CData and appends its data; commands that come before are kept. False: the host closed.
         bool take_data(std::vector<std::byte>& to);
+        /// The next command with its data. False: the host closed.
+        bool take_command(wire::nvme::Command& command, std::vector<std::byte>& data);
         /// Waits until the host closes. False: it did not within ten seconds.
         bool await_close();
 
         unsigned queue_id = 0;
 
       private:
+        struct Pdu {
+            std::vector<std::byte> header, data;
+        };
+        bool take(Pdu&);
+
         int fd_;
+        std::deque<Pdu> kept_;  ///< commands that came while data was waited for
     };
 
     struct Script {
         /// Answers a command in the target's place; false: the target answers. `data`: what came in the capsule.
-        std::function<bool(Wire&, const wire::nvme::Command&, std::span<const std::byte> data)> command;
+        std::function<bool(Wire&, const wire::nvme::Command&, std::span<const std::byte> data)> command = {};
         /// Changes what is said before it is sent.
-        std::function<void(wire::nvme_tcp::IcResp&)> ic_resp;
-        std::function<void(wire::nvme::IdentifyController&)> controller;
-        std::function<void(wire::nvme::IdentifyNamespace&)> ns;
+        std::function<void(wire::nvme_tcp::IcResp&)> ic_resp = {};
+        std::function<void(wire::nvme::IdentifyController&)> controller = {};
+        std::function<void(wire::nvme::IdentifyNamespace&)> ns = {};
     };
 
     explicit ScriptedTarget(Script);

@@ -163,6 +163,7 @@ TEST(BlockWaiting, ReservedRequestsAreTheDriversOwn) {
     EXPECT_EQ(queue.find(0), nullptr);
     EXPECT_EQ(queue.find(4), nullptr);
     EXPECT_EQ(queue.find(~0u), nullptr);
+    bench.channel.reset();
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST(Report, IopsLineIsFios) {
 }
 
 TEST(Report, LatencyLineIsFios) {
-    EXPECT_EQ(latency_line(sample_direction().latency), "     lat (usec): min=18, max=297, avg=125.33, stdev=87.87");
+    EXPECT_EQ(latency_line(sample_direction().latency), "     lat (usec): min=18, max=297, avg=125.33, stdev=87.58");
     Histogram fast;
     fast.add(120);
     EXPECT_THAT(latency_line(fast), testing::StartsWith("     lat (nsec): min=120, max=120, avg=120.00"));

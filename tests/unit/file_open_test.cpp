@@ -98,7 +98,7 @@ TEST(FileOpen, OneWriterOrManyReaders) {
         const auto first = open(writer);
         ASSERT_TRUE(first);
         expect_refused(writer, Errc::already_exists,
-                       "file " + path + ": is in use elsewhere; close it there first, or give read_only=1 to both");
+                       "file " + path + ": is in use elsewhere; close it there first, or give ro=1 to both");
         expect_refused(reader, Errc::already_exists,
                        "file " + path + ": is open for writing elsewhere; close it there first");
     }
@@ -122,7 +122,7 @@ TEST(FileOpen, AFileThatMayNotBeWrittenIsServedReadOnly) {
     ASSERT_TRUE(user_id != 0 || ::seteuid(user_id) == 0);
     ASSERT_FALSE(opened);
     EXPECT_EQ(opened.error().code(), Errc::permission_denied) << opened.error().message();
-    EXPECT_NE(opened.error().message().find("give read_only=1"), std::string::npos) << opened.error().message();
+    EXPECT_NE(opened.error().message().find("give ro=1"), std::string::npos) << opened.error().message();
 
     options.disk.read_only = true;
     DiskUser user(open(options));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/random.h"
+#include "block/pool_trimmer.h"
 #include "memory/buffer.h"
 #include "memory/buffer_pool.h"
 #include "memory/segments.h"
@@ -126,12 +127,11 @@ TEST(Segments, AgreeWithFlatMemory) {
 }
 
 TEST(BufferPool, CreateChecksItsNumbers) {
-    test::ManualReactor reactor;
-    EXPECT_FALSE(BufferPool::create(reactor, 1 << 20, 2048));
-    EXPECT_FALSE(BufferPool::create(reactor, 1 << 20, 5000));
-    EXPECT_FALSE(BufferPool::create(reactor, 1 << 20, std::size_t{2} << 30));
-    EXPECT_FALSE(BufferPool::create(reactor, std::size_t{1} << 42, 4096));
-    const auto pool = *BufferPool::create(reactor, 1, 4096);
+    EXPECT_FALSE(BufferPool::create(1 << 20, 2048));
+    EXPECT_FALSE(BufferPool::create(1 << 20, 5000));
+    EXPECT_FALSE(BufferPool::create(1 << 20, std::size_t{2} << 30));
+    EXPECT_FALSE(BufferPool::create(std::size_t{1} << 42, 4096));
+    const auto pool = *BufferPool::create(1, 4096);
     EXPECT_EQ(pool->budget_bytes(), 4096u);
     BufferRequest request;
     request.bytes = 4097;
@@ -152,8 +152,7 @@ struct Demand : BufferRequest {
 };
 
 TEST(BufferPool, ServesStrictlyInOrder) {
-    test::ManualReactor reactor;
-    const auto pool = *BufferPool::create(reactor, 64 * 1024, 64 * 1024);
+    const auto pool = *BufferPool::create(64 * 1024, 64 * 1024);
     std::vector<Demand*> served;
     Demand first(32 * 1024, served), second(16 * 1024, served), large(64 * 1024, served), small(512, served),
         cancelled(512, served), last(1024, served);
@@ -177,8 +176,7 @@ TEST(BufferPool, ServesStrictlyInOrder) {
 }
 
 TEST(BufferPool, CancellingTheFirstServesTheNext) {
-    test::ManualReactor reactor;
-    const auto pool = *BufferPool::create(reactor, 8192, 8192);
+    const auto pool = *BufferPool::create(8192, 8192);
     std::vector<Demand*> served;
     Demand holder(4096, served), large(8192, served), small(4096, served);
     ASSERT_EQ(pool->get(holder), BufferPool::Grant::granted);
@@ -195,9 +193,8 @@ TEST(BufferPool, RandomTrafficKeepsEveryPromise) {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         SeededRandom random(seed);
-        test::ManualReactor reactor;
         const std::size_t max_block = std::size_t{4096} << random.below(5);
-        const auto pool = *BufferPool::create(reactor, max_block * (1 + random.below(6)), max_block);
+        const auto pool = *BufferPool::create(max_block * (1 + random.below(6)), max_block);
         std::vector<Demand*> served;
         std::deque<Demand> demands;
         std::vector<Demand*> waiting, held;
@@ -257,7 +254,8 @@ TEST(BufferPool, RandomTrafficKeepsEveryPromise) {
 
 TEST(BufferPool, IdleMemoryGoesBack) {
     test::ManualReactor reactor;
-    const auto pool = *BufferPool::create(reactor, 1 << 20, 64 * 1024);
+    const auto pool = *BufferPool::create(1 << 20, 64 * 1024);
+    const block::PoolTrimmer trimmer(reactor, *pool);
     EXPECT_EQ(resident_pages(pool->arena()), 0u);
     std::vector<Demand*> served;
     std::deque<Demand> demands;
@@ -279,8 +277,7 @@ TEST(BufferPool, IdleMemoryGoesBack) {
 
 /// Warm: the same few blocks again and again, not ever further into the budget.
 TEST(BufferPool, SteadyTrafficStaysSmall) {
-    test::ManualReactor reactor;
-    const auto pool = *BufferPool::create(reactor, 64 << 20, 1 << 20);
+    const auto pool = *BufferPool::create(64 << 20, 1 << 20);
     std::vector<Demand*> served;
     Demand demand(4096, served);
     for (int i = 0; i < 10000; ++i) {

@@ -18,17 +18,6 @@ namespace mqblk::cli {
 
 namespace {
 
-/// One I/O kept in flight.
-struct Slot {
-    Bio bio;  // first: a completion gets back from it to here
-    Segment segment{nullptr, 0};
-    Time start{};
-    std::uint64_t unit = 0;
-    std::uint32_t device = 0;
-    std::uint32_t generation = 0;
-    Direction direction = Direction::read;
-};
-
 void pin_to_core(unsigned core) noexcept {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -39,6 +28,17 @@ void pin_to_core(unsigned core) noexcept {
 }  // namespace
 
 struct Job::Impl {
+    /// One I/O kept in flight.
+    struct Slot {
+        Bio bio;  // first: a completion gets back from it to here
+        Segment segment{nullptr, 0};
+        Time start{};
+        std::uint64_t unit = 0;
+        std::uint32_t device = 0;
+        std::uint32_t generation = 0;
+        Direction direction = Direction::read;
+    };
+
     Impl(const Workload& w, const std::vector<BenchDevice>& d, Conductor& c, unsigned i)
         : work(w), devices(d), conductor(c), index(i), random(w.seed * 1000003 + i), reactor_random(w.seed + i) {}
 
@@ -168,6 +168,7 @@ void Job::Impl::turn() {
     if (done == 0) {
         reactor->run_once(Reactor::Sleep::yes);
     } else if ((++passes & 255) == 0) {
+        pass_now = Time{};
         reactor->run_once(Reactor::Sleep::no);
         report_live();
     }

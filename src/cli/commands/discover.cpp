@@ -119,7 +119,8 @@ class ListCommand final : public Command {
         for (const auto& entry : *entries) {
             // A target with several ports shows each subsystem on each; all are reached where we asked.
             const bool known = std::find(nqns.begin(), nqns.end(), entry.nqn) != nqns.end();
-            if (entry.transport == "tcp" && entry.subsystem_type == "nvm" && !known) nqns.push_back(entry.nqn);
+            if (entry.transport == "tcp" && entry.subsystem_type == "nvme subsystem" && !known)
+                nqns.push_back(entry.nqn);
         }
         const auto parts = services.host();
         if (!parts) return std::unexpected(parts.error());

@@ -62,7 +62,8 @@ class InfoCommand final : public Command {
         const auto controller = session.context().services().controller_of(**device);
         const Lines identity = identity_lines(**device);
         const Lines queue = (*device)->attributes();
-        const Lines details = block::disk_of((*device)->core()).details;
+        // A controller's details hold what its disks repeat.
+        const Lines details = controller ? Lines{} : block::disk_of((*device)->core()).details;
         const Lines controller_details = controller ? controller->details() : Lines{};
         if (invocation.json) {
             nlohmann::ordered_json report{{"uri", uri_}, {"identity", as_json(identity)}, {"queue", as_json(queue)}};

@@ -51,9 +51,11 @@ class ServeCommand final : public Command {
         app.add_option("[NAME=]URI", disks_, "Devices to serve; those with the same NAME share a subsystem");
         app.add_option("--listen", listen_,
                        "ADDR[:PORT] to listen on, may be repeated; port 0: any free one "
-                       "[127.0.0.1:4420]");
+                       "[127.0.0.1:4420]")
+            ->allow_extra_args(false);
         app.add_option("--nqn", nqn_, "Subsystem of devices without NAME")->capture_default_str();
-        app.add_option("--allow-host", hosts_, "NQN of a host that may connect, may be repeated [any host]");
+        app.add_option("--allow-host", hosts_, "NQN of a host that may connect, may be repeated [any host]")
+            ->allow_extra_args(false);
         app.add_option("--config", config_, "Configuration to load, as `mqblk ctl save` writes it");
         app.add_option("--control", control_, "UNIX socket for `mqblk ctl`");
         app.add_option("--threads", options_.threads, "Threads that serve")

@@ -10,10 +10,11 @@
 
 namespace mqblk::cli {
 
-Result<std::unique_ptr<CompareEndpoint>> CompareEndpoint::create(Endpoint& other, unsigned pieces, std::size_t room) {
+Result<std::unique_ptr<CompareEndpoint>> CompareEndpoint::create(Endpoint& other, std::size_t block_bytes,
+                                                                 unsigned pieces, std::size_t room) {
     auto buffer = memory::Buffer::allocate(pieces * room);
     if (!buffer) return std::unexpected(buffer.error());
-    std::unique_ptr<CompareEndpoint> result(new CompareEndpoint(other, std::move(*buffer)));
+    std::unique_ptr<CompareEndpoint> result(new CompareEndpoint(other, block_bytes, std::move(*buffer)));
     result->shadows_.resize(pieces);
     result->waiting_.resize(pieces, nullptr);
     for (unsigned i = 0; i < pieces; ++i) {
@@ -28,7 +29,7 @@ void CompareEndpoint::write(Piece& piece) {
     piece.state = Piece::State::writing;
     waiting_[piece.index] = &piece;
     shadow.offset = piece.offset;
-    shadow.bytes = piece.bytes;
+    shadow.bytes = (piece.bytes + block_bytes_ - 1) / block_bytes_ * block_bytes_;
     other_.read(shadow);
     advance();
 }
@@ -52,7 +53,7 @@ void CompareEndpoint::compare(Piece& piece, Piece& shadow) {
     const auto* a = piece.segment.data;
     const auto* b = shadow.segment.data;
     const std::size_t common = std::min(piece.bytes, shadow.bytes);
-    if (piece.bytes == shadow.bytes && std::memcmp(a, b, common) == 0) return;
+    if (piece.bytes <= shadow.bytes && std::memcmp(a, b, common) == 0) return;
     const auto at = static_cast<std::size_t>(std::mismatch(a, a + common, b).first - a);
     const std::uint64_t offset = piece.offset + at;
     if (difference_ && difference_->offset <= offset) return;

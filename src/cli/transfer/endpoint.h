@@ -59,9 +59,9 @@ class Endpoint {
 /// Writing to it compares with what `other` holds at the same offset; `other` outlives it.
 class CompareEndpoint final : public Endpoint {
   public:
-    /// For a pipeline of `pieces` pieces of at most `room` bytes.
-    [[nodiscard]] static Result<std::unique_ptr<CompareEndpoint>> create(Endpoint& other, unsigned pieces,
-                                                                         std::size_t room);
+    /// For a pipeline of `pieces` pieces of at most `room` bytes; `other` is read in whole blocks.
+    [[nodiscard]] static Result<std::unique_ptr<CompareEndpoint>> create(Endpoint& other, std::size_t block_bytes,
+                                                                         unsigned pieces, std::size_t room);
 
     [[nodiscard]] const std::string& name() const noexcept override { return other_.name(); }
     void read(Piece& piece) override { other_.read(piece); }
@@ -76,10 +76,12 @@ class CompareEndpoint final : public Endpoint {
     [[nodiscard]] const std::optional<Difference>& difference() const noexcept { return difference_; }
 
   private:
-    CompareEndpoint(Endpoint& other, memory::Buffer memory) : other_(other), memory_(std::move(memory)) {}
+    CompareEndpoint(Endpoint& other, std::size_t block_bytes, memory::Buffer memory)
+        : other_(other), block_bytes_(block_bytes), memory_(std::move(memory)) {}
     void compare(Piece& piece, Piece& shadow);
 
     Endpoint& other_;
+    const std::size_t block_bytes_;
     memory::Buffer memory_;
     std::vector<Piece> shadows_;   // one for each piece, by index
     std::vector<Piece*> waiting_;  // pieces whose shadow is being read, by index; or null

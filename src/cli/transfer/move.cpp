@@ -38,7 +38,7 @@ Result<Compared> compare_data(Session& session, const Invocation& invocation, Op
     if (!from) return std::unexpected(from.error());
     const auto other = b.endpoint(session);
     if (!other) return std::unexpected(other.error());
-    const auto compare = CompareEndpoint::create(**other, Pipeline::pieces, Pipeline::piece_bytes);
+    const auto compare = CompareEndpoint::create(**other, b.block_bytes(), Pipeline::pieces, Pipeline::piece_bytes);
     if (!compare) return std::unexpected(compare.error());
     Signals signals;
     Progress progress(invocation, "verify:");

@@ -29,7 +29,10 @@ TcpQueue::TcpQueue(TcpWorker& worker, std::unique_ptr<fabric::Connection> connec
     : worker_(worker),
       stream_(std::move(connection), worker.streams, *this, before_initialization()),
       timer_([this] { timer_expired(); }) {
-    stream_.connection().on_ready([this] { activate(); });
+    stream_.connection().on_ready([this] {
+        blocked_ = 0;
+        activate();
+    });
     timer_.arm(worker_.reactor, worker_.reactor.now() + worker_.options.handshake);
     worker_.reactor.add(*this);
 }
@@ -40,7 +43,7 @@ unsigned TcpQueue::poll() noexcept {
     unsigned events = stream_.receive() > 0 ? 1 : 0;
     progress_ += events;
     if (core_) events += core_->poll();
-    stream_.flush();
+    send();
     if (ending_) {
         settle();
     } else if (events > 0 || busy() || stream_.unsent()) {
@@ -49,6 +52,17 @@ unsigned TcpQueue::poll() noexcept {
         rest();
     }
     return events;
+}
+
+// A host that reads takes more within a few passes; for one that does not, the socket says when.
+void TcpQueue::send() noexcept {
+    if (blocked_ >= blocked_passes) return;
+    if (stream_.flush() > 0 || !stream_.blocked()) {
+        blocked_ = 0;
+    } else if (++blocked_ == blocked_passes) {
+        stream_.connection().arm(true);
+        guard_progress();
+    }
 }
 
 bool TcpQueue::prepare_sleep() noexcept {

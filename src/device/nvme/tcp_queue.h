@@ -48,12 +48,14 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     static constexpr std::uint32_t r2t_bytes = 256 * 1024;             ///< by one R2T where the host allows several
     static constexpr std::uint32_t c2h_data_bytes = 512 * 1024;        ///< in one C2HData PDU
     static constexpr unsigned quiet_passes = 256;                      ///< without anything to do before it is watched
+    static constexpr unsigned blocked_passes = 64;                     ///< a full socket is tried before it is watched
     static constexpr Duration stall_limit = std::chrono::seconds(30);  ///< for a host that owes data or does not read
     static constexpr Duration linger = std::chrono::seconds(5);        ///< for the host to close after a TermReq
 
     // tcp_queue.cpp: its life.
     void end(const char* why) noexcept;
     void activate() noexcept;
+    void send() noexcept;
     void rest() noexcept;
     void timer_expired() noexcept;
     void guard_progress() noexcept;
@@ -100,6 +102,7 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     unsigned commands_ = 0;            // slots in use
     unsigned parked_ = 0;              // of those: asynchronous event requests
     unsigned quiet_ = 0;               // passes without anything to do
+    unsigned blocked_ = 0;             // passes with a full socket
     bool resting_ = false;
     bool connected_ = false;
     bool ending_ = false;   // no more PDUs are taken; settle() does the rest

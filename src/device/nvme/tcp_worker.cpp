@@ -44,9 +44,9 @@ void TcpCommandPool::give(TcpCommand* command) noexcept {
 Result<std::unique_ptr<TcpWorker>> TcpWorker::create(Target& target, unsigned port_id, Reactor& reactor,
                                                      const TcpTarget::Options& options) {
     const std::size_t largest = std::bit_ceil(std::max<std::size_t>(target.limits().max_transfer_bytes, 4096));
-    auto buffers = memory::BufferPool::create(reactor, std::max(options.buffer_bytes, largest), largest);
+    auto buffers = memory::BufferPool::create(std::max(options.buffer_bytes, largest), largest);
     if (!buffers) return std::unexpected(buffers.error().in("buffers of the NVMe/TCP target"));
-    auto reserve = memory::BufferPool::create(reactor, reserve_bytes, reserve_block_bytes);
+    auto reserve = memory::BufferPool::create(reserve_bytes, reserve_block_bytes);
     if (!reserve) return std::unexpected(reserve.error().in("reserved buffers of the NVMe/TCP target"));
     return std::unique_ptr<TcpWorker>(
         new TcpWorker(target, port_id, reactor, options, std::move(*buffers), std::move(*reserve)));
@@ -59,7 +59,8 @@ TcpWorker::TcpWorker(Target& the_target, unsigned port, Reactor& the_reactor, co
       reactor(the_reactor),
       options(the_options),
       buffers_(std::move(buffers)),
-      reserve_(std::move(reserve)) {}
+      reserve_(std::move(reserve)),
+      trimmer_(reactor, *buffers_) {}
 
 TcpWorker::~TcpWorker() = default;
 

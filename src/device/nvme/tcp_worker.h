@@ -5,6 +5,7 @@
 // on its thread.
 #pragma once
 
+#include "block/pool_trimmer.h"
 #include "device/nvme/target_queue.h"
 #include "device/nvme/tcp_target.h"
 #include "fabric/nvme_tcp_stream.h"
@@ -92,6 +93,7 @@ class TcpWorker {
     void finish_shutdown();
 
     std::unique_ptr<memory::BufferPool> buffers_, reserve_;
+    block::PoolTrimmer trimmer_;
     std::vector<std::unique_ptr<TcpQueue>> queues_;
     std::atomic<unsigned> connections_{0};
     std::function<void()> shut_down_;

@@ -10,11 +10,13 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <fstream>
 
 namespace mqblk::driver::file {
 
@@ -27,6 +29,19 @@ constexpr std::size_t zeroes_bytes = 64 * 1024;
 std::uint32_t sane_block(std::uint64_t hint, std::uint32_t low) noexcept {
     return std::clamp(static_cast<std::uint32_t>(std::bit_floor(std::min<std::uint64_t>(hint, page_bytes))), low,
                       std::max(page_bytes, low));
+}
+
+/// From sysfs; a partition has its disk's.
+bool device_zeroes_itself(int fd) {
+    struct stat status{};
+    if (::fstat(fd, &status) != 0) return false;
+    const std::string device = fmt::format("/sys/dev/block/{}:{}/", major(status.st_rdev), minor(status.st_rdev));
+    for (const char* queue : {"queue/", "../queue/"}) {
+        std::ifstream file(device + queue + "write_zeroes_max_bytes");
+        std::uint64_t bytes = 0;
+        if (file >> bytes) return bytes != 0;
+    }
+    return false;
 }
 
 }  // namespace
@@ -85,7 +100,7 @@ Result<> BackingFile::open_descriptor(const Options& options) {
     }
     fd_ = ::open(path_.c_str(), flags, 0600);
     if (fd_ < 0 && (errno == EACCES || errno == EROFS || errno == EPERM) && exists && !options.disk.read_only) {
-        return failed("cannot be opened for writing; give read_only=1 to serve it as it is");
+        return failed("cannot be opened for writing; give ro=1 to serve it as it is");
     }
     if (fd_ < 0 && errno == EBUSY) return failed("is in use, mounted perhaps; unmount it first");
     if (fd_ < 0) return failed(exists ? "cannot be opened" : "cannot be created");
@@ -96,9 +111,8 @@ Result<> BackingFile::open_descriptor(const Options& options) {
 Result<> BackingFile::lock(bool read_only) {
     if (::flock(fd_, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
     if (errno != EWOULDBLOCK) return failed("cannot be locked");
-    return refuse(Errc::already_exists, read_only
-                                            ? "is open for writing elsewhere; close it there first"
-                                            : "is in use elsewhere; close it there first, or give read_only=1 to both");
+    return refuse(Errc::already_exists, read_only ? "is open for writing elsewhere; close it there first"
+                                                  : "is in use elsewhere; close it there first, or give ro=1 to both");
 }
 
 Result<> BackingFile::settle_size(const Options& options) {
@@ -188,8 +202,12 @@ void BackingFile::probe_abilities(bool read_only) {
         punches_holes = zeroes_ranges = false;
         return;
     }
-    // A hole beyond the end changes nothing, and tells whether holes can be made. A device has no "beyond".
-    if (block_device_) return;
+    // A hole beyond the end changes nothing, and tells whether holes can be made. A device has no "beyond", but says
+    // whether it can zero by itself, which is what a hole in it is.
+    if (block_device_) {
+        punches_holes = device_zeroes_itself(fd_);
+        return;
+    }
     const auto beyond = static_cast<off_t>((bytes_ + page_bytes - 1) / page_bytes * page_bytes);
     punches_holes = ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, beyond, page_bytes) == 0;
 }

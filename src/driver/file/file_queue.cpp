@@ -50,9 +50,10 @@ Result<> FileQueue::set_up(Reactor& reactor, unsigned depth) {
     problem = -io_uring_register_files(&ring_, &fd, 1);
     if (problem != 0) return std::unexpected(Error::from_errno(problem, "register the file with its io_uring"));
     if (file_.direct()) {
-        auto pool = memory::BufferPool::create(reactor, bounce_budget_bytes, max_request_bytes);
+        auto pool = memory::BufferPool::create(bounce_budget_bytes, max_request_bytes);
         if (!pool) return std::unexpected(pool.error());
         bounces_ = std::move(*pool);
+        trimmer_.emplace(reactor, *bounces_);
     }
     watch_ = reactor.watch(ring_.ring_fd, [] {});
     return {};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "block/driver.h"
+#include "block/pool_trimmer.h"
 #include "block/queue.h"
 #include "driver/file/backing_file.h"
 #include "memory/buffer_pool.h"
@@ -14,6 +15,7 @@
 #include <liburing.h>
 
 #include <memory>
+#include <optional>
 
 namespace mqblk::driver::file {
 
@@ -85,6 +87,7 @@ class FileQueue final : public block::HardwareQueue {
     unsigned in_kernel_ = 0;             ///< operations whose completion is still to come, cancellations included
     Status cancel_status_ = Status::ok;  ///< other than ok while a cancellation drains
     std::unique_ptr<memory::BufferPool> bounces_;
+    std::optional<block::PoolTrimmer> trimmer_;
     std::unique_ptr<Watch> watch_;
 };
 

@@ -81,7 +81,9 @@ Task<void> ControllerCore::run() {
     for (;;) {
         co_await serve();
         if (stop_wanted_) break;
-        if (!co_await recover()) break;
+        // Not in the condition: GCC 12 then leaves the whole coroutine out.
+        const bool live = co_await recover();
+        if (!live) break;
     }
     if (stop_wanted_) {
         co_await stop();

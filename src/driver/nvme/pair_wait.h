@@ -26,13 +26,17 @@ class PairWait final : public Poller {
         waiter_ = waiter;
         timer_.arm(reactor_, deadline_);  // only to be awake then
         reactor_.add(*this);
+        arm();
     }
     void await_resume() const noexcept {}
 
     unsigned poll() noexcept override {
         const unsigned events = pair_.poll();
         pair_.commit();
-        if (!over()) return events;
+        if (!over()) {
+            arm();
+            return events;
+        }
         reactor_.remove(*this);
         timer_.cancel();
         waiter_.resume();  // may end this object
@@ -41,6 +45,8 @@ class PairWait final : public Poller {
     bool prepare_sleep() noexcept override { return pair_.prepare_sleep() && !over(); }
 
   private:
+    /// At every pass, not only before sleep: a reactor that is shared is slept on from outside, by its descriptor.
+    void arm() noexcept { static_cast<void>(pair_.prepare_sleep()); }
     [[nodiscard]] bool over() const { return pair_.lost() || done_() || reactor_.now() >= deadline_; }
 
     Reactor& reactor_;
