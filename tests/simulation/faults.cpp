@@ -73,7 +73,10 @@ void Faults::strike_connection(Kind kind) {
     world_.network.plan(fault);
 }
 
+/// Not again before a connection shows that the last refusals were used up.
 void Faults::refuse() {
+    if (world_.network.connections_made() <= made_before_refusal_) return;
+    made_before_refusal_ = world_.network.connections_made();
     const auto count = static_cast<unsigned>(1 + world_.random.below(3));
     world_.tell(fmt::format("the next {} connections are refused", count));
     world_.network.refuse_next(count);

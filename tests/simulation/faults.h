@@ -21,7 +21,7 @@ struct FaultOptions {
     bool power_cut = false;                                        ///< the target, with its disk's volatile cache
     bool conditions = false;                                       ///< latency, bandwidth and windows change
     bool disk_hang = false;                                        ///< for a while
-    Duration longest_interval = std::chrono::milliseconds(400);    ///< between two strikes
+    Duration longest_interval = std::chrono::milliseconds(100);    ///< between two strikes
     Duration longest_outage = std::chrono::seconds(3);
     Duration longest_stall = std::chrono::milliseconds(50);
     Duration longest_hang = std::chrono::seconds(1);
@@ -58,6 +58,7 @@ class Faults {
     std::vector<std::function<void()>> kinds_;
     bool stopped_ = false;
     unsigned outages_ = 0;  // under way
+    std::uint64_t made_before_refusal_ = 0;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -20,9 +20,9 @@ namespace mqblk::simulation {
 
 struct WorkloadOptions {
     unsigned depth = 6;         ///< operations at once
-    unsigned operations = 150;  ///< in all
+    unsigned operations = 200;  ///< in all
     std::uint64_t most_bytes = 256u << 10;
-    Duration longest_pause = std::chrono::milliseconds(2);  ///< between the end of one and the next
+    Duration longest_pause = std::chrono::milliseconds(20);  ///< between the end of one and the next
     unsigned read_weight = 45, write_weight = 40, zero_weight = 5, discard_weight = 5, flush_weight = 5;
     std::set<Status> allowed;  ///< besides ok
     Duration bound{};          ///< from submission to completion
