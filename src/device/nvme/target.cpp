@@ -147,6 +147,11 @@ Result<> Target::remove_subsystem(const std::string& nqn) {
     return result;
 }
 
+bool Target::has_subsystem(const std::string& nqn) const {
+    const std::lock_guard lock(impl_->mutex);
+    return impl_->subsystems.contains(nqn);
+}
+
 std::vector<SubsystemConfig> Target::subsystems() const {
     const std::lock_guard lock(impl_->mutex);
     std::vector<SubsystemConfig> list;
@@ -161,7 +166,7 @@ namespace {
 void expel(const Subsystem& subsystem) {
     for (const auto& controller : subsystem.controllers()) {
         if (!subsystem.allows(controller->host_nqn)) {
-            controller->end(wire::nvme::status::connect_invalid_host | wire::nvme::status::do_not_retry);
+            controller->end(wire::nvme::status::permanent(wire::nvme::status::connect_invalid_host));
         }
     }
 }

@@ -54,7 +54,10 @@ void TcpQueuePair::submit(Capsule& capsule) noexcept {
     command.data = wire::nvme::Sgl{};
     command.data.length = capsule.bytes();
     command.data.type = wire::nvme::sgl_transport_data;
-    const bool in_capsule = capsule.transfer == Transfer::to_target && capsule.bytes() <= terms_.in_capsule_bytes;
+    // Connect comes before any agreement: its data always travel in the capsule (TCP transport 1.0, section 3.3.2.1).
+    const bool fabrics = command.opcode == wire::nvme::admin_opcode::fabrics;
+    const std::uint32_t most = fabrics ? tcp::admin_capsule_bytes : terms_.in_capsule_bytes;
+    const bool in_capsule = capsule.transfer == Transfer::to_target && capsule.bytes() <= most;
     if (!in_capsule) {
         pdu.command = command;
         stream_.send(pdu);
