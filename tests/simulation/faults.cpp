@@ -64,6 +64,7 @@ void Faults::strike_connection(Kind kind) {
     fabric::Fault fault;
     // One of the last few: those before have ended, most likely. Or the next to come, from its first bytes on.
     const bool coming = world_.random.below(4) == 0;
+    if (coming && std::exchange(struck_to_come_, made) == made) return;  // once is enough
     fault.connection = coming ? made : made - 1 - world_.random.below(std::min<std::uint64_t>(made, 4));
     fault.way = world_.random.below(2) == 0 ? fabric::Way::to_listener : fabric::Way::to_connector;
     const std::uint64_t within = world_.random.below(2) == 0 ? 512 : 128u << 10;

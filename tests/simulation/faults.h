@@ -61,7 +61,7 @@ class Faults {
     bool stopped_ = false;
     unsigned outages_ = 0;  // under way: one at most, and a time without between two
     Time next_outage_{};
-    std::uint64_t made_before_refusal_ = 0;
+    std::uint64_t made_before_refusal_ = 0, struck_to_come_ = 0;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -34,6 +34,17 @@ TEST(Session, SurvivesStallsAndSilence) {
     for_each_seed(40, [](std::uint64_t seed) { run_session(seed, plan_with({.stall = true, .drop = true})); });
 }
 
+TEST(Session, SurvivesStallsLongerThanItsPatience) {
+    for_each_seed(40, [](std::uint64_t seed) {
+        SessionPlan plan = plan_with({.cut = true, .stall = true, .longest_stall = 8s});
+        plan.workload.operations = 600;
+        plan.workload.read_weight = 10;
+        plan.workload.most_bytes = 32u << 10;
+        plan.adjust = [](WorldOptions& world, auto&) { world.disk.bytes = 128u << 10; };
+        run_session(seed, plan);
+    });
+}
+
 TEST(Session, SurvivesRefusalsOutagesAndRestarts) {
     for_each_seed(40, [](std::uint64_t seed) {
         run_session(seed, plan_with({.cut = true, .refuse = true, .down = true, .restart = true}));
