@@ -140,6 +140,11 @@ inline constexpr std::uint16_t code_mask = 0x07ff;         ///< SCT and SC
 inline constexpr std::uint16_t retry_delay_mask = 0x1800;  ///< CRD
 inline constexpr std::uint16_t more = 0x2000;              ///< the error log says more
 inline constexpr std::uint16_t do_not_retry = 0x4000;      ///< the same command will fail again
+
+/// The code with do_not_retry.
+[[nodiscard]] constexpr std::uint16_t permanent(std::uint16_t code) noexcept {
+    return static_cast<std::uint16_t>(code | do_not_retry);
+}
 }  // namespace status
 
 /// Completion queue entry.

@@ -38,7 +38,9 @@ struct Lie {
     std::function<void(Wire&, const nvme::Command&)> tell;
 };
 
-std::vector<std::byte> zeroes(std::size_t count) { return std::vector<std::byte>(count); }
+std::vector<std::byte> zeroes(std::size_t count) {
+    return std::vector<std::byte>(count);
+}
 
 /// A C2HData header for `command` whose fields a lie then spoils.
 tcp::C2HData c2h(const nvme::Command& command, std::uint32_t bytes) {
@@ -92,9 +94,7 @@ std::vector<Lie> lies() {
              w.data(id(c), 2048, zeroes(2048), tcp::flag_last);
          }},
         {"success_flag_before_the_end", Op::read, 4096,
-         [=](Wire& w, const nvme::Command& c) {
-             w.data(id(c), 0, zeroes(2048), tcp::flag_last | tcp::flag_success);
-         }},
+         [=](Wire& w, const nvme::Command& c) { w.data(id(c), 0, zeroes(2048), tcp::flag_last | tcp::flag_success); }},
         {"success_flag_without_last", Op::read, 4096,
          [=](Wire& w, const nvme::Command& c) { w.data(id(c), 0, zeroes(4096), tcp::flag_success); }},
         {"datal_differs_from_plen", Op::read, 4096,
@@ -103,8 +103,7 @@ std::vector<Lie> lies() {
              pdu.datal = 4095;
              send_c2h(w, pdu, 4096);
          }},
-        {"no_data_in_a_data_pdu", Op::read, 4096,
-         [](Wire& w, const nvme::Command& c) { send_c2h(w, c2h(c, 0), 0); }},
+        {"no_data_in_a_data_pdu", Op::read, 4096, [](Wire& w, const nvme::Command& c) { send_c2h(w, c2h(c, 0), 0); }},
         {"plen_of_four_gigabytes", Op::read, 4096,
          [](Wire& w, const nvme::Command& c) {
              auto pdu = c2h(c, 4096);
@@ -346,18 +345,18 @@ TEST(HostileTarget, SmallestKeepAliveMakesNoFlood) {
 // Events without end: each is answered, none sooner than the host cares to ask.
 TEST(HostileTarget, EventsMakeNoFlood) {
     std::atomic<unsigned> events{0};
-    ScriptedTarget target({.command =
-                               [&](Wire& wire, const nvme::Command& command, auto) {
-                                   if (wire.queue_id != 0 || command.opcode != nvme::admin_opcode::async_event_request) {
-                                       return false;
-                                   }
-                                   ++events;
-                                   wire.respond(command.command_id, 0,
-                                                nvme::event_result(nvme::event_type::notice,
-                                                                   nvme::notice::firmware, 3));
-                                   return true;
-                               },
-                           .controller = [](auto& c) { c.oaes = nvme::oaes::namespace_attributes; }});
+    ScriptedTarget target(
+        {.command =
+             [&](Wire& wire, const nvme::Command& command, auto) {
+                 if (wire.queue_id != 0 || command.opcode != nvme::admin_opcode::async_event_request) {
+                     return false;
+                 }
+                 ++events;
+                 wire.respond(command.command_id, 0,
+                              nvme::event_result(nvme::event_type::notice, nvme::notice::firmware, 3));
+                 return true;
+             },
+         .controller = [](auto& c) { c.oaes = nvme::oaes::namespace_attributes; }});
     HostSide host;
     const auto controller = host.connect(target.port(), ScriptedTarget::nqn, quick_options());
     ASSERT_TRUE(controller) << controller.error().message();
@@ -377,8 +376,8 @@ TEST(HostileTarget, WrongNqnIsExplained) {
     ASSERT_FALSE(controller);
     EXPECT_EQ(controller.error().code(), Errc::not_found);
     const std::string where = "127.0.0.1:" + std::to_string(target.port());
-    EXPECT_NE(controller.error().message().find(
-                  where + " has no subsystem 'nqn.2026-01.test:other'; 'mqblk discover " + where + "'"),
+    EXPECT_NE(controller.error().message().find(where + " has no subsystem 'nqn.2026-01.test:other'; 'mqblk discover " +
+                                                where + "'"),
               std::string::npos)
         << controller.error().message();
 }

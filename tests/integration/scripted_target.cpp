@@ -233,17 +233,24 @@ void ScriptedTarget::fabrics(Wire& wire, const nvme::Command& command, std::span
             wire.respond(command.command_id);
             return;
         }
-        default: break;
+        default:
+            break;
     }
     const std::scoped_lock lock(mutex_);
     const bool down = (configuration_ & nvme::cc::shutdown_mask) != 0;
     switch (property.offset) {
-        case nvme::property::cap: wire.respond(command.command_id, 0, 127 | 2ull << 24 | nvme::cap::css_nvm); return;
-        case nvme::property::vs: wire.respond(command.command_id, 0, nvme::version_1_4); return;
+        case nvme::property::cap:
+            wire.respond(command.command_id, 0, 127 | 2ull << 24 | nvme::cap::css_nvm);
+            return;
+        case nvme::property::vs:
+            wire.respond(command.command_id, 0, nvme::version_1_4);
+            return;
         case nvme::property::csts:
             wire.respond(command.command_id, 0, nvme::csts::ready | (down ? nvme::csts::shutdown_complete : 0));
             return;
-        default: wire.respond(command.command_id, nvme::status::invalid_field); return;
+        default:
+            wire.respond(command.command_id, nvme::status::invalid_field);
+            return;
     }
 }
 
@@ -284,8 +291,10 @@ void ScriptedTarget::admin(Wire& wire, const nvme::Command& command) {
         case nvme::cns::active_namespaces:
             if (command.namespace_id == 0) page[0] = std::byte{1};
             break;
-        case nvme::cns::descriptors: break;
-        default: return wire.respond(id, nvme::status::invalid_field | nvme::status::do_not_retry);
+        case nvme::cns::descriptors:
+            break;
+        default:
+            return wire.respond(id, nvme::status::invalid_field | nvme::status::do_not_retry);
     }
     wire.data(id, 0, page, tcp::flag_last | tcp::flag_success);
 }
@@ -295,7 +304,8 @@ void ScriptedTarget::io(Wire& wire, const nvme::Command& command, std::span<cons
     const std::size_t offset = nvme::first_block(command) * 512;
     const std::size_t bytes = nvme::block_count(command) * 512u;
     switch (command.opcode) {
-        case nvme::io_opcode::flush: return wire.respond(id);
+        case nvme::io_opcode::flush:
+            return wire.respond(id);
         case nvme::io_opcode::read: {
             const std::scoped_lock lock(mutex_);
             return wire.data(id, 0, std::span(memory_).subspan(offset, bytes), tcp::flag_last | tcp::flag_success);
@@ -310,7 +320,8 @@ void ScriptedTarget::io(Wire& wire, const nvme::Command& command, std::span<cons
             std::ranges::copy(taken, memory_.begin() + static_cast<std::ptrdiff_t>(offset));
             return wire.respond(id);
         }
-        default: return wire.respond(id, nvme::status::invalid_opcode | nvme::status::do_not_retry);
+        default:
+            return wire.respond(id, nvme::status::invalid_opcode | nvme::status::do_not_retry);
     }
 }
 

@@ -161,6 +161,7 @@ TEST_F(Namespaces, AddAndRemoveUnderLoad) {
             EXPECT_EQ(connect(own, options).code(), status::success);
             Bytes data(4096), back(4096);
             while (!stop.load()) {
+                own.turn();  // commands that end at once do not turn the loop, which brings the removal
                 const auto nsid = static_cast<std::uint32_t>(1 + own_random.below(spaces));
                 const std::uint64_t block = (t * 8 + 16 * own_random.below(32));
                 data = pattern(4096, static_cast<unsigned>(own_random.next()));

@@ -114,8 +114,7 @@ TEST(Schemes, EachEntryIsWholeAndItsExampleParses) {
 }
 
 TEST(Schemes, TheDocumentHoldsTheTable) {
-    const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
-    std::ifstream file(root / "docs" / "uris.md");
+    std::ifstream file(std::filesystem::path(MQBLK_SOURCE_DIR) / "docs" / "uris.md");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     ASSERT_FALSE(text.empty());
     EXPECT_NE(text.find(describe_schemes(true)), std::string::npos)

@@ -20,7 +20,7 @@ namespace {
 Plan plan_get_log_page(QueueCore& queue, TargetCommand& command) noexcept {
     const std::uint64_t bytes = wire::nvme::log_bytes_of(command.command);
     if (bytes > queue.target().limits.max_transfer_bytes) {
-        return queue.refuse(command, status::invalid_field | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::invalid_field));
     }
     return queue.admit(command, Direction::to_host, static_cast<std::uint32_t>(bytes));
 }
@@ -49,7 +49,7 @@ void execute_abort(QueueCore& queue, TargetCommand& command) noexcept {
 
 void execute_keep_alive(QueueCore& queue, TargetCommand& command) noexcept {
     if (queue.controller()->keep_alive_ms() == 0) {
-        return queue.complete(command, status::keep_alive_invalid | status::do_not_retry);
+        return queue.complete(command, status::permanent(status::keep_alive_invalid));
     }
     queue.controller()->keep_alive_received();
     queue.complete(command, status::success);
@@ -60,11 +60,11 @@ void execute_keep_alive(QueueCore& queue, TargetCommand& command) noexcept {
 Plan plan_admin(QueueCore& queue, TargetCommand& command) noexcept {
     const Command& sqe = command.command;
     if (sqe.flags != wire::nvme::flag_psdt_sgl) {
-        return queue.refuse(command, status::invalid_field | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::invalid_field));
     }
     const Controller& controller = *queue.controller();
     if (!controller.ready.load(std::memory_order_relaxed)) {
-        return queue.refuse(command, status::command_sequence_error | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::command_sequence_error));
     }
     switch (sqe.opcode) {
         case opcode::identify:
@@ -83,7 +83,7 @@ Plan plan_admin(QueueCore& queue, TargetCommand& command) noexcept {
         default:
             break;
     }
-    return queue.refuse(command, status::invalid_opcode | status::do_not_retry);
+    return queue.refuse(command, status::permanent(status::invalid_opcode));
 }
 
 void execute_admin(QueueCore& queue, TargetCommand& command) noexcept {
@@ -106,7 +106,7 @@ void execute_admin(QueueCore& queue, TargetCommand& command) noexcept {
             break;
     }
     if (!controller.events.hold(command)) {
-        queue.complete(command, status::async_event_limit_exceeded | status::do_not_retry);
+        queue.complete(command, status::permanent(status::async_event_limit_exceeded));
     }
 }
 

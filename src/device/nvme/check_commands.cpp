@@ -40,7 +40,7 @@ void check_step(TargetCommand& command) noexcept {
     if (command.bio.status != Status::ok) return end(bio_result(command));
     if (command.piece.bytes > 0) {
         if (is_compare(command) && !equals(command.data, command.position, command.piece.data, command.piece.bytes)) {
-            return end(status::compare_failure | status::do_not_retry);
+            return end(status::permanent(status::compare_failure));
         }
         command.position += command.piece.bytes;
     }
@@ -61,7 +61,7 @@ Plan plan_check(QueueCore& queue, TargetCommand& command) noexcept {
     if (channel == nullptr) return queue.refuse(command, why);
     const std::uint64_t bytes = checked_bytes(command);
     if (bytes > queue.target().limits.max_transfer_bytes) {
-        return queue.refuse(command, status::invalid_field | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::invalid_field));
     }
     why = check_range(*channel, wire::nvme::first_block(command.command), wire::nvme::block_count(command.command));
     if (why != 0) return queue.refuse(command, why);
@@ -78,8 +78,7 @@ void execute_check(TargetCommand& command) noexcept {
             ns.direct->map(wire::nvme::first_block(command.command) << shift, bytes / sector_bytes, false);
         if (media.data != nullptr && media.bytes == bytes) {
             const bool same = !is_compare(command) || equals(command.data, 0, media.data, media.bytes);
-            return end_check(command,
-                             same ? status::success : std::uint16_t{status::compare_failure | status::do_not_retry});
+            return end_check(command, same ? status::success : status::permanent(status::compare_failure));
         }
     }
     command.step = &check_step;

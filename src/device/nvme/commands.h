@@ -41,6 +41,8 @@ void execute_io(QueueCore&, TargetCommand&) noexcept;
 /// Read and Write. Used by fused.cpp too, which wants the second half planned like any write.
 [[nodiscard]] Plan plan_transfer(QueueCore&, TargetCommand&) noexcept;
 void count_transfer(const TargetCommand&) noexcept;
+/// The host asked for force unit access, or switched the write cache off. While the command is planned.
+[[nodiscard]] bool wants_fua(const TargetCommand&) noexcept;
 /// Submits command.bio. When it ends command.step runs if there is one, else the command ends with bio_result().
 void start_bio(TargetCommand&, Op, std::uint8_t flags, std::uint64_t block, std::uint64_t blocks, Segments) noexcept;
 [[nodiscard]] std::uint16_t bio_result(const TargetCommand&) noexcept;

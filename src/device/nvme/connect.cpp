@@ -33,11 +33,10 @@ struct Refusal {
 using Verdict = std::optional<Refusal>;
 
 Refusal invalid_data(std::string_view reason, std::size_t offset) noexcept {
-    return {reason, status::connect_invalid_parameters | status::do_not_retry,
-            wire::nvme::connect_invalid_in_data(offset)};
+    return {reason, status::permanent(status::connect_invalid_parameters), wire::nvme::connect_invalid_in_data(offset)};
 }
 Refusal invalid_command(std::string_view reason, std::size_t offset) noexcept {
-    return {reason, status::connect_invalid_parameters | status::do_not_retry,
+    return {reason, status::permanent(status::connect_invalid_parameters),
             wire::nvme::connect_invalid_in_command(offset)};
 }
 
@@ -51,7 +50,7 @@ struct Request {
 Verdict check(QueueCore& queue, Request& request) {
     const ConnectCommand& sqe = request.sqe;
     const ConnectData& data = request.data;
-    if (sqe.record_format != 0) return Refusal{"unknown record format", status::connect_format | status::do_not_retry};
+    if (sqe.record_format != 0) return Refusal{"unknown record format", status::permanent(status::connect_format)};
     if (sqe.queue_id == 0 && data.controller_id != wire::nvme::controller_id_dynamic) {
         return invalid_data("it asks for a controller by number", offsetof(ConnectData, controller_id));
     }
@@ -63,7 +62,7 @@ Verdict check(QueueCore& queue, Request& request) {
     if (!host_nqn) return invalid_data("malformed host NQN", offsetof(ConnectData, host_nqn));
     request.host_nqn = *host_nqn;
     if (!request.subsystem->allows(request.host_nqn)) {
-        return Refusal{"the host is not allowed", status::connect_invalid_host | status::do_not_retry,
+        return Refusal{"the host is not allowed", status::permanent(status::connect_invalid_host),
                        wire::nvme::connect_invalid_in_data(offsetof(ConnectData, host_nqn))};
     }
     const AnnouncedLimits& limits = queue.target().limits;
@@ -105,7 +104,7 @@ Verdict connect_io(QueueCore& queue, const Request& request) {
         return invalid_data("another host identifier", offsetof(ConnectData, host_id));
     }
     if (!controller->ready.load(std::memory_order_relaxed)) {
-        return Refusal{"the controller is not enabled", status::command_sequence_error | status::do_not_retry};
+        return Refusal{"the controller is not enabled", status::permanent(status::command_sequence_error)};
     }
     if (const auto why = controller->join(queue.shared_from_this(), request.sqe.queue_id)) {
         return Refusal{"the queue is in use or its association is ending", why};
@@ -118,12 +117,12 @@ Verdict connect_io(QueueCore& queue, const Request& request) {
 
 void execute_connect(QueueCore& queue, TargetCommand& command) noexcept {
     if (queue.controller() != nullptr) {  // two of them were under way
-        return queue.complete(command, status::command_sequence_error | status::do_not_retry);
+        return queue.complete(command, status::permanent(status::command_sequence_error));
     }
     Request request;
     request.sqe = std::bit_cast<ConnectCommand>(command.command);
     if (!copy_out(command.data, 0, &request.data, sizeof request.data)) {
-        return queue.complete(command, status::sgl_invalid_data_length | status::do_not_retry);
+        return queue.complete(command, status::permanent(status::sgl_invalid_data_length));
     }
     Verdict refusal = check(queue, request);
     if (!refusal) refusal = request.sqe.queue_id == 0 ? connect_admin(queue, request) : connect_io(queue, request);

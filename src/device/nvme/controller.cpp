@@ -43,7 +43,7 @@ std::uint16_t Controller::join(const std::shared_ptr<QueueCore>& queue, std::uin
     const std::lock_guard lock(mutex_);
     if (ending_ || admin_reactor_ == nullptr) return status::connect_controller_busy;
     if (queues_.size() <= queue_id) queues_.resize(queue_id + 1u);
-    if (!queues_[queue_id].expired()) return status::command_sequence_error | status::do_not_retry;
+    if (!queues_[queue_id].expired()) return status::permanent(status::command_sequence_error);
     queues_[queue_id] = queue;
     return status::success;
 }
@@ -110,7 +110,7 @@ void Controller::stop() noexcept {
         admin_reactor_ = nullptr;
         queues_[0].reset();
     }
-    events.end_all(status::aborted_queue_deleted | status::do_not_retry);
+    events.end_all(status::permanent(status::aborted_queue_deleted));
     end(status::aborted_queue_deleted);
 }
 

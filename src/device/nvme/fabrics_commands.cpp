@@ -21,12 +21,12 @@ namespace {
 
 Plan plan_connect(QueueCore& queue, TargetCommand& command) noexcept {
     if (queue.controller() != nullptr) {
-        return queue.refuse(command, status::command_sequence_error | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::command_sequence_error));
     }
     // Its data is in the capsule: no peer makes us ask for data before it has said who it is.
     const std::uint8_t sgl = command.command.data.type;
     if (sgl == wire::nvme::sgl_transport_data) {
-        return queue.refuse(command, status::sgl_invalid_type | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::sgl_invalid_type));
     }
     return queue.admit(command, Direction::to_controller, sizeof(wire::nvme::ConnectData));
 }
@@ -34,7 +34,7 @@ Plan plan_connect(QueueCore& queue, TargetCommand& command) noexcept {
 std::uint16_t property_get(const Controller& controller, const PropertyCommand& sqe, le64& result) noexcept {
     const bool eight_bytes = (sqe.attributes & 7) == 1;
     if ((sqe.attributes & 7) > 1 || eight_bytes != (sqe.offset == property::cap)) {
-        return status::invalid_field | status::do_not_retry;
+        return status::permanent(status::invalid_field);
     }
     switch (sqe.offset) {
         case property::cap:
@@ -50,13 +50,13 @@ std::uint16_t property_get(const Controller& controller, const PropertyCommand& 
             result = controller.status_register();
             break;
         default:
-            return status::invalid_field | status::do_not_retry;
+            return status::permanent(status::invalid_field);
     }
     return status::success;
 }
 
 std::uint16_t property_set(Controller& controller, const PropertyCommand& sqe) noexcept {
-    if ((sqe.attributes & 7) != 0 || sqe.offset != property::cc) return status::invalid_field | status::do_not_retry;
+    if ((sqe.attributes & 7) != 0 || sqe.offset != property::cc) return status::permanent(status::invalid_field);
     controller.configure(static_cast<std::uint32_t>(sqe.value));
     return status::success;
 }
@@ -66,12 +66,12 @@ std::uint16_t property_set(Controller& controller, const PropertyCommand& sqe) n
 Plan plan_fabrics(QueueCore& queue, TargetCommand& command) noexcept {
     const Command& sqe = command.command;
     if (sqe.flags != wire::nvme::flag_psdt_sgl) {
-        return queue.refuse(command, status::invalid_field | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::invalid_field));
     }
     const std::uint8_t kind = wire::nvme::fabrics_type_of(sqe);
     if (kind == type::connect) return plan_connect(queue, command);
     if (queue.controller() == nullptr) {
-        return queue.refuse(command, status::command_sequence_error | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::command_sequence_error));
     }
     switch (kind) {
         case type::property_get:
@@ -82,9 +82,9 @@ Plan plan_fabrics(QueueCore& queue, TargetCommand& command) noexcept {
             if (queue.queue_id() == 0) break;
             return queue.admit(command, Direction::none, 0);
         default:
-            return queue.refuse(command, status::invalid_field | status::do_not_retry);
+            return queue.refuse(command, status::permanent(status::invalid_field));
     }
-    return queue.refuse(command, status::fabrics_invalid_queue_type | status::do_not_retry);
+    return queue.refuse(command, status::permanent(status::fabrics_invalid_queue_type));
 }
 
 void execute_fabrics(QueueCore& queue, TargetCommand& command) noexcept {

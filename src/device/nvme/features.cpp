@@ -19,9 +19,7 @@ using wire::nvme::Command;
 
 namespace {
 
-constexpr std::uint16_t invalid_field = status::invalid_field | status::do_not_retry;
-
-enum Select : std::uint8_t { current = 0, preset = 1, saved = 2, capabilities = 3 };
+enum FeatureSelect : std::uint8_t { select_current = 0, select_capabilities = 3 };
 
 std::uint16_t get_timestamp(Controller& controller, TargetCommand& command) {
     const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(command.queue->reactor().now() -
@@ -45,8 +43,8 @@ std::uint16_t set_timestamp(Controller& controller, TargetCommand& command) {
 
 std::uint16_t set_number_of_queues(Controller& controller, TargetCommand& command) {
     const std::uint32_t submission = command.command.cdw11 & 0xffff, completion = command.command.cdw11 >> 16;
-    if (submission == 0xffff || completion == 0xffff) return invalid_field;
-    if (controller.io_queues() > 0) return status::command_sequence_error | status::do_not_retry;
+    if (submission == 0xffff || completion == 0xffff) return status::permanent(status::invalid_field);
+    if (controller.io_queues() > 0) return status::permanent(status::command_sequence_error);
     const std::uint32_t wanted = std::min(submission, completion) + 1;
     controller.granted_io_queues = std::min<std::uint32_t>(wanted, controller.target.limits.max_io_queues);
     command.completion.result = wire::nvme::queue_counts(controller.granted_io_queues, controller.granted_io_queues);
@@ -107,7 +105,7 @@ std::uint32_t word_of(Controller& controller, std::uint8_t id, bool defaults) no
 
 std::uint32_t feature_data_bytes(const Command& sqe) noexcept {
     const bool get = sqe.opcode == wire::nvme::admin_opcode::get_features;
-    if (get && wire::nvme::feature_select_of(sqe) == capabilities) return 0;
+    if (get && wire::nvme::feature_select_of(sqe) == select_capabilities) return 0;
     switch (wire::nvme::feature_of(sqe)) {
         case feature::timestamp:
             return wire::nvme::timestamp_bytes;
@@ -123,14 +121,14 @@ std::uint32_t feature_data_bytes(const Command& sqe) noexcept {
 std::uint16_t get_features(Controller& controller, TargetCommand& command) {
     const Command& sqe = command.command;
     const std::uint8_t id = wire::nvme::feature_of(sqe), select = wire::nvme::feature_select_of(sqe);
-    if (!is_known(id) || select > capabilities || (controller.subsystem->discovery && !on_discovery(id))) {
-        return invalid_field;
+    if (!is_known(id) || select > select_capabilities || (controller.subsystem->discovery && !on_discovery(id))) {
+        return status::permanent(status::invalid_field);
     }
-    if (select == capabilities) {
+    if (select == select_capabilities) {
         command.completion.result = is_changeable(id) ? 4u : 0u;
         return status::success;
     }
-    const bool defaults = select != current;
+    const bool defaults = select != select_current;
     switch (id) {
         case feature::timestamp:
             return get_timestamp(controller, command);
@@ -142,7 +140,7 @@ std::uint16_t get_features(Controller& controller, TargetCommand& command) {
         }
         case feature::host_id:
             // On fabrics the identifier has 128 bits, and the host must say that it knows.
-            if ((sqe.cdw11 & 1) == 0) return invalid_field;
+            if ((sqe.cdw11 & 1) == 0) return status::permanent(status::invalid_field);
             copy_in(command.data, 0, controller.host_id.data(), controller.host_id.size());
             return status::success;
         default:
@@ -155,8 +153,9 @@ std::uint16_t set_features(Controller& controller, TargetCommand& command) {
     const Command& sqe = command.command;
     const std::uint8_t id = wire::nvme::feature_of(sqe);
     const std::uint32_t value = sqe.cdw11;
-    if (!is_known(id) || (controller.subsystem->discovery && !on_discovery(id))) return invalid_field;
-    if ((sqe.cdw10 & wire::nvme::feature_save) != 0) return status::feature_not_saveable | status::do_not_retry;
+    if (!is_known(id) || (controller.subsystem->discovery && !on_discovery(id)))
+        return status::permanent(status::invalid_field);
+    if ((sqe.cdw10 & wire::nvme::feature_save) != 0) return status::permanent(status::feature_not_saveable);
     switch (id) {
         case feature::volatile_write_cache:
             controller.write_cache.store((value & 1) != 0, std::memory_order_relaxed);
@@ -164,7 +163,7 @@ std::uint16_t set_features(Controller& controller, TargetCommand& command) {
         case feature::number_of_queues:
             return set_number_of_queues(controller, command);
         case feature::async_event_config:
-            if ((value & ~controller.events.configurable()) != 0) return invalid_field;
+            if ((value & ~controller.events.configurable()) != 0) return status::permanent(status::invalid_field);
             controller.events.enable(value);
             return status::success;
         case feature::timestamp:
@@ -178,12 +177,12 @@ std::uint16_t set_features(Controller& controller, TargetCommand& command) {
             }
             return status::success;
         case feature::host_id:
-            return status::command_sequence_error | status::do_not_retry;  // Connect said it
+            return status::permanent(status::command_sequence_error);  // Connect said it
         case feature::command_set_profile:
             if ((value & 0x1ff) == 0) return status::success;
-            return invalid_field;
+            return status::permanent(status::invalid_field);
         default:
-            return status::feature_not_changeable | status::do_not_retry;
+            return status::permanent(status::feature_not_changeable);
     }
 }
 

@@ -22,7 +22,7 @@ using wire::nvme::Command;
 
 namespace {
 
-constexpr std::uint16_t fused_failed = status::fused_failed | status::do_not_retry;
+constexpr std::uint16_t fused_failed = status::permanent(status::fused_failed);
 
 bool same_range(const Command& a, const Command& b) noexcept {
     return a.namespace_id == b.namespace_id && wire::nvme::first_block(a) == wire::nvme::first_block(b) &&
@@ -139,7 +139,7 @@ void fused_written(TargetCommand& second) noexcept {
 void run_pair(TargetCommand& first) noexcept {
     TargetCommand& second = *first.fused;
     NamespaceChannel& channel = *first.channel;
-    if (channel.closing) return end_pair(first, status::invalid_namespace | status::do_not_retry, fused_failed);
+    if (channel.closing) return end_pair(first, status::permanent(status::invalid_namespace), fused_failed);
     Worker& worker = first.queue->worker();
     first.counted = second.counted = true;
     worker.start(channel, first.changes_media);
@@ -171,9 +171,9 @@ Plan plan_fused(QueueCore& queue, TargetCommand& command) noexcept {
         case wire::nvme::flag_fuse_first: {
             Plan plan;
             if (sqe.opcode != wire::nvme::io_opcode::compare) {
-                plan = queue.refuse(command, status::invalid_field | status::do_not_retry);
+                plan = queue.refuse(command, status::permanent(status::invalid_field));
             } else if (wire::nvme::block_count(sqe) > fused_blocks) {
-                plan = queue.refuse(command, status::atomic_write_unit_exceeded | status::do_not_retry);
+                plan = queue.refuse(command, status::permanent(status::atomic_write_unit_exceeded));
             } else {
                 plan = plan_check(queue, command);
             }
@@ -186,11 +186,11 @@ Plan plan_fused(QueueCore& queue, TargetCommand& command) noexcept {
             if (first == nullptr) {
                 return queue.refuse(command, std::exchange(queue.fused_first_failed, false)
                                                  ? fused_failed
-                                                 : std::uint16_t{status::fused_missing | status::do_not_retry});
+                                                 : status::permanent(status::fused_missing));
             }
             const bool matches = sqe.opcode == wire::nvme::io_opcode::write && same_range(first->command, sqe);
             const Plan plan = matches ? plan_transfer(queue, command)
-                                      : queue.refuse(command, status::invalid_field | status::do_not_retry);
+                                      : queue.refuse(command, status::permanent(status::invalid_field));
             if (plan.status != 0) {
                 fail_half(*first, fused_failed);
             } else {
@@ -200,7 +200,7 @@ Plan plan_fused(QueueCore& queue, TargetCommand& command) noexcept {
             return plan;
         }
         default:
-            return queue.refuse(command, status::invalid_field | status::do_not_retry);
+            return queue.refuse(command, status::permanent(status::invalid_field));
     }
 }
 

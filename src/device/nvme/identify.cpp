@@ -22,9 +22,6 @@ using wire::nvme::Command;
 
 namespace {
 
-constexpr std::uint16_t invalid_field = status::invalid_field | status::do_not_retry;
-constexpr std::uint16_t invalid_namespace = status::invalid_namespace | status::do_not_retry;
-
 void describe_io_controller(const AnnouncedLimits& limits, wire::nvme::IdentifyController& page) {
     page.cmic = wire::nvme::cmic::multi_port | wire::nvme::cmic::multi_controller | wire::nvme::cmic::ana;
     page.cntrltype = wire::nvme::controller_type::io;
@@ -86,7 +83,8 @@ std::uint16_t zero_based_blocks(std::uint64_t bytes, unsigned shift) noexcept {
 }
 
 std::uint16_t identify_namespace(Controller& controller, std::uint32_t nsid, PageWindow& page) {
-    if (nsid == 0 || nsid > controller.target.limits.max_namespaces) return invalid_namespace;
+    if (nsid == 0 || nsid > controller.target.limits.max_namespaces)
+        return status::permanent(status::invalid_namespace);
     const auto ns = controller.subsystem->get(nsid);
     const auto device = ns ? ns->device() : nullptr;
     if (!device) return status::success;  // not active: all zeroes
@@ -116,7 +114,7 @@ std::uint16_t identify_namespace(Controller& controller, std::uint32_t nsid, Pag
 }
 
 std::uint16_t active_namespaces(Controller& controller, std::uint32_t after, PageWindow& page) {
-    if (after >= 0xfffffffe) return invalid_namespace;
+    if (after >= 0xfffffffe) return status::permanent(status::invalid_namespace);
     const rcu::ReadLock reading;
     controller.subsystem->namespaces().for_each(after + 1, [&](std::uint32_t nsid, const Namespace&) {
         page.append(le32{nsid});
@@ -133,7 +131,7 @@ void append_descriptor(PageWindow& page, std::uint8_t type, const std::array<std
 
 std::uint16_t namespace_descriptors(Controller& controller, std::uint32_t nsid, PageWindow& page) {
     const auto ns = controller.subsystem->get(nsid);
-    if (!ns) return invalid_namespace;
+    if (!ns) return status::permanent(status::invalid_namespace);
     append_descriptor(page, wire::nvme::descriptor_type::uuid, ns->uuid);
     append_descriptor(page, wire::nvme::descriptor_type::nguid, ns->nguid);
     append_descriptor(page, wire::nvme::descriptor_type::csi, std::array<std::uint8_t, 1>{wire::nvme::csi_nvm});
@@ -153,7 +151,7 @@ std::uint16_t identify(Controller& controller, const Command& sqe, Segments data
     PageWindow page(data, 0);
     const std::uint8_t what = wire::nvme::identify_cns(sqe);
     if (what == cns::controller) return identify_controller(controller, page);
-    if (controller.subsystem->discovery) return invalid_field;
+    if (controller.subsystem->discovery) return status::permanent(status::invalid_field);
     const bool nvm = wire::nvme::identify_csi(sqe) == wire::nvme::csi_nvm;
     switch (what) {
         case cns::identify_namespace:
@@ -163,18 +161,20 @@ std::uint16_t identify(Controller& controller, const Command& sqe, Segments data
         case cns::descriptors:
             return namespace_descriptors(controller, sqe.namespace_id, page);
         case cns::command_set_namespace:
-            if (!nvm) return invalid_field;
+            if (!nvm) return status::permanent(status::invalid_field);
             // The NVM command set's page holds protection formats only, and there are none: zeroes.
-            return controller.subsystem->get(sqe.namespace_id) ? status::success : invalid_namespace;
+            return controller.subsystem->get(sqe.namespace_id) ? status::success
+                                                               : status::permanent(status::invalid_namespace);
         case cns::command_set_controller:
-            return nvm ? identify_controller_nvm(controller, page) : invalid_field;
+            return nvm ? identify_controller_nvm(controller, page) : status::permanent(status::invalid_field);
         case cns::command_set_active_namespaces:
-            return nvm ? active_namespaces(controller, sqe.namespace_id, page) : invalid_field;
+            return nvm ? active_namespaces(controller, sqe.namespace_id, page)
+                       : status::permanent(status::invalid_field);
         case cns::command_set_list:
             page.append(le64{1});  // combination 0: the NVM command set
             return status::success;
         default:
-            return invalid_field;
+            return status::permanent(status::invalid_field);
     }
 }
 

@@ -21,23 +21,23 @@ std::uint16_t nvme_status(Status result, std::uint8_t opcode) noexcept {
         case Status::ok:
             return status::success;
         case Status::invalid:
-            return status::invalid_field | status::do_not_retry;
+            return status::permanent(status::invalid_field);
         case Status::out_of_range:
-            return status::lba_out_of_range | status::do_not_retry;
+            return status::permanent(status::lba_out_of_range);
         case Status::not_supported:
-            return status::invalid_opcode | status::do_not_retry;
+            return status::permanent(status::invalid_opcode);
         case Status::read_only:
-            return status::namespace_write_protected | status::do_not_retry;
+            return status::permanent(status::namespace_write_protected);
         case Status::no_space:
-            return status::capacity_exceeded | status::do_not_retry;
+            return status::permanent(status::capacity_exceeded);
         case Status::medium_error:
             return wire::nvme::goes_to_controller(opcode) && opcode != io_opcode::compare
                        ? status::write_fault
                        : status::unrecovered_read_error;
         case Status::miscompare:
-            return status::compare_failure | status::do_not_retry;
+            return status::permanent(status::compare_failure);
         case Status::protection:
-            return status::reservation_conflict | status::do_not_retry;
+            return status::permanent(status::reservation_conflict);
         case Status::io_error:
             return status::internal_error;
         case Status::timed_out:
@@ -47,7 +47,7 @@ std::uint16_t nvme_status(Status result, std::uint8_t opcode) noexcept {
         case Status::transport:
             return status::transient_transport_error;
         case Status::removed:
-            return status::invalid_namespace | status::do_not_retry;
+            return status::permanent(status::invalid_namespace);
     }
     return status::internal_error;
 }
@@ -58,7 +58,7 @@ NamespaceChannel* take_channel(QueueCore& queue, TargetCommand& command, std::ui
     if (channel == nullptr) [[unlikely]]
         return nullptr;
     if (channel->ns->removed.load(std::memory_order_relaxed)) [[unlikely]] {
-        why = status::invalid_namespace | status::do_not_retry;
+        why = status::permanent(status::invalid_namespace);
         return nullptr;
     }
     ++channel->holders;
@@ -68,15 +68,11 @@ NamespaceChannel* take_channel(QueueCore& queue, TargetCommand& command, std::ui
 
 std::uint16_t check_range(const NamespaceChannel& channel, std::uint64_t first, std::uint64_t blocks) noexcept {
     const std::uint64_t size = channel.ns->blocks.load(std::memory_order_relaxed);
-    if (first >= size || blocks > size - first) return status::lba_out_of_range | status::do_not_retry;
+    if (first >= size || blocks > size - first) return status::permanent(status::lba_out_of_range);
     return status::success;
 }
 
 namespace {
-
-bool wants_fua(const QueueCore& queue, const Command& sqe) noexcept {
-    return (sqe.cdw12 & wire::nvme::rw_fua) != 0 || !queue.controller()->write_cache.load(std::memory_order_relaxed);
-}
 
 void io_bio_done(Bio& bio) noexcept {
     auto& command = *static_cast<TargetCommand*>(bio.context);
@@ -89,6 +85,11 @@ void io_bio_done(Bio& bio) noexcept {
 
 std::uint16_t bio_result(const TargetCommand& command) noexcept {
     return nvme_status(command.bio.status, command.command.opcode);
+}
+
+bool wants_fua(const TargetCommand& command) noexcept {
+    return (command.command.cdw12 & wire::nvme::rw_fua) != 0 ||
+           !command.queue->controller()->write_cache.load(std::memory_order_relaxed);
 }
 
 void count_transfer(const TargetCommand& command) noexcept {
@@ -106,7 +107,7 @@ Segment lend_memory(QueueCore& queue, TargetCommand& command, bool write) noexce
     block::DirectAccess* const direct = channel.ns->direct;
     if (direct == nullptr || !queue.lending()) return {nullptr, 0};
     if (command.command.flags != wire::nvme::flag_psdt_sgl) return {nullptr, 0};  // fused: not before its time
-    if (write && (channel.hold_writes > 0 || wants_fua(queue, command.command))) return {nullptr, 0};
+    if (write && (channel.hold_writes > 0 || wants_fua(command))) return {nullptr, 0};
     const unsigned shift = channel.ns->block_shift - 9u;
     const Segment memory = direct->map(wire::nvme::first_block(command.command) << shift,
                                        std::uint64_t{wire::nvme::block_count(command.command)} << shift, write);
@@ -124,11 +125,11 @@ Plan plan_transfer(QueueCore& queue, TargetCommand& command) noexcept {
         return queue.refuse(command, why);
     const Namespace& ns = *channel->ns;
     if (write && ns.read_only.load(std::memory_order_relaxed)) [[unlikely]] {
-        return queue.refuse(command, status::namespace_write_protected | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::namespace_write_protected));
     }
     const std::uint64_t bytes = std::uint64_t{wire::nvme::block_count(sqe)} << ns.block_shift;
     if (bytes > queue.target().limits.max_transfer_bytes) [[unlikely]] {
-        return queue.refuse(command, status::invalid_field | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::invalid_field));
     }
     why = check_range(*channel, wire::nvme::first_block(sqe), wire::nvme::block_count(sqe));
     if (why != 0) [[unlikely]]
@@ -139,7 +140,7 @@ Plan plan_transfer(QueueCore& queue, TargetCommand& command) noexcept {
     if (plan.status != 0) [[unlikely]]
         return plan;
     plan.memory_mask = ns.memory_mask.load(std::memory_order_relaxed);
-    command.bio.flags = write && wants_fua(queue, sqe) ? bio_fua : 0;
+    command.bio.flags = write && wants_fua(command) ? bio_fua : 0;
     command.direct = lend_memory(queue, command, write);
     if (command.direct.data != nullptr) {
         plan.lent = true;
@@ -185,11 +186,11 @@ void start_bio(TargetCommand& command, Op op, std::uint8_t flags, std::uint64_t 
 Plan plan_io(QueueCore& queue, TargetCommand& command) noexcept {
     const Command& sqe = command.command;
     if (!queue.controller()->ready.load(std::memory_order_relaxed)) [[unlikely]] {
-        return queue.refuse(command, status::command_sequence_error | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::command_sequence_error));
     }
     if (sqe.flags != wire::nvme::flag_psdt_sgl) [[unlikely]] {
         if ((sqe.flags & ~wire::nvme::flag_fuse_mask) != wire::nvme::flag_psdt_sgl) {
-            return queue.refuse(command, status::invalid_field | status::do_not_retry);
+            return queue.refuse(command, status::permanent(status::invalid_field));
         }
         return plan_fused(queue, command);
     }
@@ -207,7 +208,7 @@ Plan plan_io(QueueCore& queue, TargetCommand& command) noexcept {
         case io_opcode::dataset_management:
             return plan_dataset_management(queue, command);
         default:
-            return queue.refuse(command, status::invalid_opcode | status::do_not_retry);
+            return queue.refuse(command, status::permanent(status::invalid_opcode));
     }
 }
 
@@ -217,7 +218,7 @@ void execute_io(QueueCore& queue, TargetCommand& command) noexcept {
         if (command.command.flags != wire::nvme::flag_psdt_sgl) [[unlikely]]
             return execute_fused(command);
         if (channel.closing) [[unlikely]] {
-            return queue.complete(command, status::invalid_namespace | status::do_not_retry);
+            return queue.complete(command, status::permanent(status::invalid_namespace));
         }
         if (command.changes_media && channel.hold_writes > 0) [[unlikely]]
             return hold_write(command);

@@ -26,7 +26,7 @@ std::uint16_t write_smart(Controller& controller, std::uint32_t nsid, PageWindow
         for (const auto& ns : controller.subsystem->all()) totals.add(ns->totals());
     } else {
         const auto ns = controller.subsystem->get(nsid);
-        if (!ns) return status::invalid_namespace | status::do_not_retry;
+        if (!ns) return status::permanent(status::invalid_namespace);
         totals = ns->totals();
     }
     wire::nvme::SmartLog log;
@@ -87,7 +87,7 @@ void write_ana(Controller& controller, bool groups_only, PageWindow& page) {
 std::uint16_t write_page(Controller& controller, const Command& sqe, PageWindow& page) {
     const std::uint8_t id = wire::nvme::log_page_of(sqe);
     if (controller.subsystem->discovery != (id == log_id::discovery)) {
-        return status::invalid_log_page | status::do_not_retry;
+        return status::permanent(status::invalid_log_page);
     }
     switch (id) {
         case log_id::error:
@@ -102,7 +102,7 @@ std::uint16_t write_page(Controller& controller, const Command& sqe, PageWindow&
             controller.write_changed(page);
             return status::success;
         case log_id::effects:
-            if (sqe.cdw14 >> 24 != 0) return status::invalid_field | status::do_not_retry;  // other command sets
+            if (sqe.cdw14 >> 24 != 0) return status::permanent(status::invalid_field);  // other command sets
             write_effects(page);
             return status::success;
         case log_id::ana:
@@ -112,7 +112,7 @@ std::uint16_t write_page(Controller& controller, const Command& sqe, PageWindow&
             write_discovery_log(controller, page);
             return status::success;
         default:
-            return status::invalid_log_page | status::do_not_retry;
+            return status::permanent(status::invalid_log_page);
     }
 }
 
@@ -121,9 +121,9 @@ std::uint16_t write_page(Controller& controller, const Command& sqe, PageWindow&
 std::uint16_t get_log_page(Controller& controller, const Command& sqe, Segments data) {
     const std::uint64_t offset = wire::nvme::log_offset_of(sqe);
     PageWindow page(data, offset);
-    if (offset % 4 != 0) return status::invalid_field | status::do_not_retry;
+    if (offset % 4 != 0) return status::permanent(status::invalid_field);
     if (const auto why = write_page(controller, sqe, page)) return why;
-    if (offset > page.position()) return status::invalid_field | status::do_not_retry;
+    if (offset > page.position()) return status::permanent(status::invalid_field);
     if ((sqe.cdw10 & wire::nvme::log_retain_event) == 0) {
         const std::uint8_t id = wire::nvme::log_page_of(sqe);
         controller.events.log_read(id);

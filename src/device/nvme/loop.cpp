@@ -53,7 +53,7 @@ class Loop final : public fabric::LoopQueue, TargetQueue::Events {
             return answer(command);
         if (plan.bytes > loop.data_bytes) [[unlikely]] {
             queue_.abandon(command);
-            wire::nvme::set_status(command.completion, status::sgl_invalid_data_length | status::do_not_retry);
+            wire::nvme::set_status(command.completion, status::permanent(status::sgl_invalid_data_length));
             command.completion.command_id = loop.command.command_id;
             return answer(command);
         }

@@ -103,7 +103,7 @@ Plan QueueCore::plan(TargetCommand& command) noexcept {
         return plan_fabrics(*this, command);
     // NVMe-oF 1.1, section 3.3: Connect comes first on every queue.
     if (!controller_) [[unlikely]]
-        return refuse(command, status::command_sequence_error | status::do_not_retry);
+        return refuse(command, status::permanent(status::command_sequence_error));
     return queue_id_ == 0 ? plan_admin(*this, command) : plan_io(*this, command);
 }
 
@@ -142,20 +142,20 @@ std::uint16_t QueueCore::check_sgl(const Command& sqe, Direction direction, std:
         case wire::nvme::sgl_transport_data:
             break;
         case wire::nvme::sgl_in_capsule:
-            if (direction == Direction::to_host) return status::invalid_field | status::do_not_retry;
-            if (loop_) return status::sgl_invalid_type | status::do_not_retry;
+            if (direction == Direction::to_host) return status::permanent(status::invalid_field);
+            if (loop_) return status::permanent(status::sgl_invalid_type);
             if (sgl.address != 0 || sgl.length > in_capsule_bytes_) {
-                return status::sgl_invalid_offset | status::do_not_retry;
+                return status::permanent(status::sgl_invalid_offset);
             }
             break;
         case wire::nvme::sgl_data_block:
             // Elsewhere an address means nothing; an empty descriptor of zeroes is a command without data.
-            if (!loop_ && (sgl.length != 0 || bytes != 0)) return status::sgl_invalid_type | status::do_not_retry;
+            if (!loop_ && (sgl.length != 0 || bytes != 0)) return status::permanent(status::sgl_invalid_type);
             break;
         default:
-            return status::sgl_invalid_type | status::do_not_retry;
+            return status::permanent(status::sgl_invalid_type);
     }
-    if (sgl.length != bytes) return status::sgl_invalid_data_length | status::do_not_retry;
+    if (sgl.length != bytes) return status::permanent(status::sgl_invalid_data_length);
     return status::success;
 }
 

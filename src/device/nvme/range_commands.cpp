@@ -22,11 +22,6 @@ namespace {
 /// Never written; bios take it as the source of zeroes.
 alignas(4096) std::array<std::byte, 64 * 1024> zeroes{};
 
-bool wants_fua(const TargetCommand& command) noexcept {
-    return (command.command.cdw12 & wire::nvme::rw_fua) != 0 ||
-           !command.queue->controller()->write_cache.load(std::memory_order_relaxed);
-}
-
 void write_zeroes_step(TargetCommand& command) noexcept {
     QueueCore& queue = *command.queue;
     if (command.bio.status != Status::ok) return queue.complete(command, bio_result(command));
@@ -64,7 +59,7 @@ Plan plan_write_zeroes(QueueCore& queue, TargetCommand& command) noexcept {
     NamespaceChannel* const channel = take_channel(queue, command, why);
     if (channel == nullptr) return queue.refuse(command, why);
     if (channel->ns->read_only.load(std::memory_order_relaxed)) {
-        return queue.refuse(command, status::namespace_write_protected | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::namespace_write_protected));
     }
     why = check_range(*channel, wire::nvme::first_block(command.command), wire::nvme::block_count(command.command));
     if (why != 0) return queue.refuse(command, why);
@@ -91,7 +86,7 @@ Plan plan_dataset_management(QueueCore& queue, TargetCommand& command) noexcept 
     if (channel == nullptr) return queue.refuse(command, why);
     command.changes_media = (command.command.cdw11 & wire::nvme::dsm_deallocate) != 0;
     if (command.changes_media && channel->ns->read_only.load(std::memory_order_relaxed)) {
-        return queue.refuse(command, status::namespace_write_protected | status::do_not_retry);
+        return queue.refuse(command, status::permanent(status::namespace_write_protected));
     }
     return queue.admit(command, Direction::to_controller,
                        range_count(command.command) * static_cast<std::uint32_t>(sizeof(DsmRange)));
@@ -102,7 +97,7 @@ void execute_dataset_management(TargetCommand& command) noexcept {
     for (std::uint32_t i = 0; i < range_count(command.command); ++i) {
         DsmRange range;
         if (!copy_out(command.data, i * sizeof range, &range, sizeof range)) {
-            return command.queue->complete(command, status::sgl_invalid_data_length | status::do_not_retry);
+            return command.queue->complete(command, status::permanent(status::sgl_invalid_data_length));
         }
         if (range.blocks == 0) continue;
         if (const auto why = check_range(*command.channel, range.first_block, range.blocks)) {

@@ -166,7 +166,7 @@ namespace {
 void expel(const Subsystem& subsystem) {
     for (const auto& controller : subsystem.controllers()) {
         if (!subsystem.allows(controller->host_nqn)) {
-            controller->end(wire::nvme::status::connect_invalid_host | wire::nvme::status::do_not_retry);
+            controller->end(wire::nvme::status::permanent(wire::nvme::status::connect_invalid_host));
         }
     }
 }

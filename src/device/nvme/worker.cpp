@@ -33,7 +33,7 @@ NamespaceChannel* Worker::find(const Subsystem& subsystem, std::uint32_t nsid, s
         const rcu::ReadLock reading;
         Namespace* ns = subsystem.namespaces().load(nsid);
         if (ns == nullptr) [[unlikely]] {
-            why = status::invalid_namespace | status::do_not_retry;
+            why = status::permanent(status::invalid_namespace);
             return nullptr;
         }
         if (ns->slot < channels_.size()) [[likely]] {

@@ -29,14 +29,15 @@ Error refused_parameter(const Association::Terms& terms, std::uint32_t field, st
     const std::string& target = terms.transport->target();
     switch (field) {
         case in_data(offsetof(ConnectData, subsystem_nqn)):
-            return {Errc::not_found, fmt::format("target {} has no subsystem '{}'; 'mqblk discover {}' lists what it offers",
-                                                 target, terms.subsystem_nqn, target)};
+            return {Errc::not_found,
+                    fmt::format("target {} has no subsystem '{}'; 'mqblk discover {}' lists what it offers", target,
+                                terms.subsystem_nqn, target)};
         case in_data(offsetof(ConnectData, host_nqn)):
             return {Errc::invalid_argument,
                     fmt::format("target {} does not accept '{}' as a host NQN; give another", target, terms.host.nqn)};
         case in_data(offsetof(ConnectData, controller_id)):
-            return {Errc::closed, fmt::format("target {} no longer knows this controller of '{}'", target,
-                                              terms.subsystem_nqn)};
+            return {Errc::closed,
+                    fmt::format("target {} no longer knows this controller of '{}'", target, terms.subsystem_nqn)};
         default:
             return {Errc::invalid_argument,
                     fmt::format("target {} refused to connect '{}': parameter at {:#x} is invalid (status {:#x})",
@@ -73,9 +74,12 @@ Error connect_error(const Association::Terms& terms, const wire::nvme::Completio
                     fmt::format("target {} does not allow host NQN '{}' to use '{}'; allow it there with --allow-host",
                                 target, terms.host.nqn, terms.subsystem_nqn)};
         case sc::connect_controller_busy:
-            return {Errc::no_space, fmt::format("target {} has no controller left for '{}'; disconnect another host first",
-                                                target, terms.subsystem_nqn)};
-        default: return status_error("Connect", status).in(fmt::format("connect to '{}' at {}", terms.subsystem_nqn, target));
+            return {Errc::no_space,
+                    fmt::format("target {} has no controller left for '{}'; disconnect another host first", target,
+                                terms.subsystem_nqn)};
+        default:
+            return status_error("Connect", status)
+                .in(fmt::format("connect to '{}' at {}", terms.subsystem_nqn, target));
     }
 }
 

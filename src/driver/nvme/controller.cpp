@@ -11,11 +11,16 @@ namespace mqblk::driver::nvme {
 
 std::string_view to_string(ControllerState state) noexcept {
     switch (state) {
-        case ControllerState::connecting: return "connecting";
-        case ControllerState::live: return "live";
-        case ControllerState::resetting: return "resetting";
-        case ControllerState::deleting: return "deleting";
-        case ControllerState::dead: return "dead";
+        case ControllerState::connecting:
+            return "connecting";
+        case ControllerState::live:
+            return "live";
+        case ControllerState::resetting:
+            return "resetting";
+        case ControllerState::deleting:
+            return "deleting";
+        case ControllerState::dead:
+            return "dead";
     }
     return "unknown";
 }

@@ -49,6 +49,7 @@ void ControllerCore::ask_for_event() {
         const auto self = weak.lock();
         if (self == nullptr || !answer) return;
         const std::uint16_t status = wire::nvme::status_of(*answer);
+        if (to_block_status(status) == Status::aborted) return;  // the queue is being taken down
         if ((status & wire::nvme::status::code_mask) != 0) {
             log_limited("nvme: events", fmt::format("nvme: {}: no events: status {:#x} ({})", self->title(), status,
                                                     status_text(status)));
@@ -60,8 +61,9 @@ void ControllerCore::ask_for_event() {
 }
 
 void ControllerCore::on_event(std::uint32_t result) {
-    const bool namespaces_changed = wire::nvme::event_type_of(result) == wire::nvme::event_type::notice &&
-                                    wire::nvme::event_information_of(result) == wire::nvme::notice::namespace_attributes;
+    const bool namespaces_changed =
+        wire::nvme::event_type_of(result) == wire::nvme::event_type::notice &&
+        wire::nvme::event_information_of(result) == wire::nvme::notice::namespace_attributes;
     if (namespaces_changed) {
         rescan_wanted_ = true;
         signal_.notify();

@@ -61,9 +61,10 @@ Result<ControllerFacts> read_controller(const IdentifyController& page, const Co
     facts.max_transfer_bytes = pages_to_bytes(page.mdts, expected.capabilities);
     const std::uint64_t capsule_bytes = std::uint64_t{page.ioccsz} * 16;
     const bool in_capsule = (page.sgls & wire::nvme::sgls_in_capsule_offset) != 0 && capsule_bytes > command_bytes;
-    facts.in_capsule_bytes = in_capsule ? static_cast<std::uint32_t>(std::min<std::uint64_t>(
-                                              capsule_bytes - command_bytes, most_in_capsule_bytes))
-                                        : 0;
+    facts.in_capsule_bytes =
+        in_capsule
+            ? static_cast<std::uint32_t>(std::min<std::uint64_t>(capsule_bytes - command_bytes, most_in_capsule_bytes))
+            : 0;
     facts.max_commands = page.maxcmd;
     facts.max_namespaces = page.nn;
     facts.keep_alive_granularity_ms = page.kas * 100u;
@@ -85,7 +86,9 @@ void read_nvm_limits(const wire::nvme::IdentifyControllerNvm& page, std::uint64_
 }
 
 std::vector<std::pair<std::string, std::string>> describe(const ControllerFacts& facts) {
-    const auto bytes = [](std::uint64_t value) { return value == 0 ? std::string("no limit") : fmt::format("{}", value); };
+    const auto bytes = [](std::uint64_t value) {
+        return value == 0 ? std::string("no limit") : fmt::format("{}", value);
+    };
     const auto yes_no = [](bool value) { return std::string(value ? "yes" : "no"); };
     return {
         {"model", facts.model},

@@ -17,29 +17,29 @@ namespace mqblk::driver::nvme {
 
 struct ControllerFacts {
     std::string model, serial, firmware;
-    std::string subsystem_nqn;               ///< as the controller states it; may be empty
+    std::string subsystem_nqn;  ///< as the controller states it; may be empty
     std::uint16_t controller_id = 0;
-    std::uint32_t version = 0;               ///< VS
-    std::uint64_t max_transfer_bytes = 0;    ///< MDTS; 0: no limit
-    std::uint32_t in_capsule_bytes = 0;      ///< IOCCSZ without the command
-    std::uint16_t max_commands = 0;          ///< MAXCMD; 0: not stated
-    std::uint32_t max_namespaces = 0;        ///< NN
+    std::uint32_t version = 0;                    ///< VS
+    std::uint64_t max_transfer_bytes = 0;         ///< MDTS; 0: no limit
+    std::uint32_t in_capsule_bytes = 0;           ///< IOCCSZ without the command
+    std::uint16_t max_commands = 0;               ///< MAXCMD; 0: not stated
+    std::uint32_t max_namespaces = 0;             ///< NN
     std::uint32_t keep_alive_granularity_ms = 0;  ///< KAS; 0: no keep-alive
-    std::uint32_t shutdown_us = 0;           ///< RTD3E
-    std::uint32_t events = 0;                ///< OAES
+    std::uint32_t shutdown_us = 0;                ///< RTD3E
+    std::uint32_t events = 0;                     ///< OAES
     bool write_cache = false;
     bool dataset_management = false;
     bool write_zeroes = false;
-    std::uint64_t write_zeroes_bytes = 0;    ///< 0: no limit but the command's
-    std::uint64_t discard_blocks = 0;        ///< in one range; 0: no limit but the command's
+    std::uint64_t write_zeroes_bytes = 0;  ///< 0: no limit but the command's
+    std::uint64_t discard_blocks = 0;      ///< in one range; 0: no limit but the command's
 };
 
 struct ControllerExpectation {
-    std::uint16_t controller_id = 0;   ///< what Connect granted
-    std::uint64_t capabilities = 0;    ///< CAP
-    std::uint32_t version = 0;         ///< VS
-    bool keep_alive = true;            ///< the host means to send them
-    bool capsules = true;              ///< a transport with capsules: their sizes count
+    std::uint16_t controller_id = 0;  ///< what Connect granted
+    std::uint64_t capabilities = 0;   ///< CAP
+    std::uint32_t version = 0;        ///< VS
+    bool keep_alive = true;           ///< the host means to send them
+    bool capsules = true;             ///< a transport with capsules: their sizes count
 };
 
 /// The checks that Linux makes of a fabrics controller (CNTLID, KAS, ICDOFF, SGLS, entry and capsule sizes), or what is

@@ -35,39 +35,57 @@ Task<Result<>> read_log(const Session& session, std::uint64_t offset, void* to, 
 
 std::string transport_name(std::uint8_t type) {
     switch (type) {
-        case wire::nvme::transport_type::rdma: return "rdma";
-        case wire::nvme::transport_type::fibre_channel: return "fc";
-        case wire::nvme::transport_type::tcp: return "tcp";
-        case wire::nvme::transport_type::loop: return "loop";
-        default: return fmt::format("unknown ({})", type);
+        case wire::nvme::transport_type::rdma:
+            return "rdma";
+        case wire::nvme::transport_type::fibre_channel:
+            return "fc";
+        case wire::nvme::transport_type::tcp:
+            return "tcp";
+        case wire::nvme::transport_type::loop:
+            return "loop";
+        default:
+            return fmt::format("unknown ({})", type);
     }
 }
 
 std::string family_name(std::uint8_t family) {
     switch (family) {
-        case wire::nvme::address_family::none: return "none";
-        case wire::nvme::address_family::ipv4: return "ipv4";
-        case wire::nvme::address_family::ipv6: return "ipv6";
-        case wire::nvme::address_family::infiniband: return "ib";
-        case wire::nvme::address_family::fibre_channel: return "fc";
-        default: return fmt::format("unknown ({})", family);
+        case wire::nvme::address_family::none:
+            return "none";
+        case wire::nvme::address_family::ipv4:
+            return "ipv4";
+        case wire::nvme::address_family::ipv6:
+            return "ipv6";
+        case wire::nvme::address_family::infiniband:
+            return "ib";
+        case wire::nvme::address_family::fibre_channel:
+            return "fc";
+        default:
+            return fmt::format("unknown ({})", family);
     }
 }
 
 std::string subsystem_kind(std::uint8_t type) {
     switch (type) {
-        case wire::nvme::subsystem_type::discovery: return "discovery referral";
-        case wire::nvme::subsystem_type::nvme: return "nvme subsystem";
-        case wire::nvme::subsystem_type::current_discovery: return "current discovery subsystem";
-        default: return fmt::format("unknown ({})", type);
+        case wire::nvme::subsystem_type::discovery:
+            return "discovery referral";
+        case wire::nvme::subsystem_type::nvme:
+            return "nvme subsystem";
+        case wire::nvme::subsystem_type::current_discovery:
+            return "current discovery subsystem";
+        default:
+            return fmt::format("unknown ({})", type);
     }
 }
 
 std::string secure_channel(std::uint8_t requirements) {
     switch (requirements & wire::nvme::discovery_requirement::secure_channel_mask) {
-        case wire::nvme::discovery_requirement::secure_channel_required: return "required";
-        case wire::nvme::discovery_requirement::secure_channel_not_required: return "not required";
-        default: return "not specified";
+        case wire::nvme::discovery_requirement::secure_channel_required:
+            return "required";
+        case wire::nvme::discovery_requirement::secure_channel_not_required:
+            return "not required";
+        default:
+            return "not specified";
     }
 }
 
@@ -116,8 +134,8 @@ Task<Result<std::vector<DiscoveryEntry>>> read_entries(const Session& session) {
         if (!done) co_return std::unexpected(done.error());
         if (header->generation == generation && header->records == records) co_return entries;
     }
-    co_return mqblk::fail(Errc::io, fmt::format("the discovery log changed during each of {} readings; try again",
-                                                most_attempts));
+    co_return mqblk::fail(
+        Errc::io, fmt::format("the discovery log changed during each of {} readings; try again", most_attempts));
 }
 
 }  // namespace

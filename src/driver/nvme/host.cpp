@@ -31,20 +31,21 @@ Result<> check_options(const HostOptions& options) {
                     fmt::format("depth={}: an I/O queue holds 1 to {} commands", options.depth, most_depth));
     }
     if (options.queues > ControllerCore::most_io_queues) {
-        return fail(Errc::invalid_argument, fmt::format("queues={}: at most {} I/O queues are used; 0 means one per thread",
-                                                        options.queues, ControllerCore::most_io_queues));
+        return fail(Errc::invalid_argument,
+                    fmt::format("queues={}: at most {} I/O queues are used; 0 means one per thread", options.queues,
+                                ControllerCore::most_io_queues));
     }
-    if (negative(options.keep_alive) || negative(options.ctrl_loss_tmo) || options.connect_timeout <= Duration::zero() ||
-        options.io_timeout <= Duration::zero() || options.admin_timeout <= Duration::zero() ||
-        options.reconnect_delay <= Duration::zero()) {
+    if (negative(options.keep_alive) || negative(options.ctrl_loss_tmo) ||
+        options.connect_timeout <= Duration::zero() || options.io_timeout <= Duration::zero() ||
+        options.admin_timeout <= Duration::zero() || options.reconnect_delay <= Duration::zero()) {
         return fail(Errc::invalid_argument, "a time of the NVMe host is negative or zero; give one such as 10s");
     }
     return {};
 }
 
 std::string key_of(const Transport& transport, const void* identity, const std::string& nqn, const HostOptions& o) {
-    return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", transport.name(), transport.target(), identity,
-                       nqn, o.host_nqn, o.host_id, o.queues, o.depth, o.header_digest, o.data_digest,
+    return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", transport.name(), transport.target(),
+                       identity, nqn, o.host_nqn, o.host_id, o.queues, o.depth, o.header_digest, o.data_digest,
                        o.keep_alive.count(), o.connect_timeout.count(), o.io_timeout.count(), o.admin_timeout.count(),
                        o.reconnect_delay.count(), o.ctrl_loss_tmo.count());
 }
@@ -81,8 +82,8 @@ Task<ControllerResult> Host::Impl::connect_new(std::shared_ptr<const Transport> 
     if (!nqn_valid) co_return std::unexpected(nqn_valid.error());
     auto identity = host_identity(options.host_nqn, options.host_id);
     if (!identity) co_return std::unexpected(std::move(identity.error()));
-    const auto core = ControllerCore::create(control, std::move(transport), std::move(nqn), std::move(*identity),
-                                             std::move(options));
+    const auto core =
+        ControllerCore::create(control, std::move(transport), std::move(nqn), std::move(*identity), std::move(options));
     const auto up = co_await core->bring_up();
     if (!up) co_return std::unexpected(up.error());
     core->start();
@@ -91,9 +92,8 @@ Task<ControllerResult> Host::Impl::connect_new(std::shared_ptr<const Transport> 
 
 Task<ControllerResult> Host::Impl::connect(std::string key, std::shared_ptr<const Transport> transport, std::string nqn,
                                            HostOptions options) {
-    std::erase_if(entries, [](const auto& entry) {
-        return !entry.second.connecting && entry.second.controller.expired();
-    });
+    std::erase_if(entries,
+                  [](const auto& entry) { return !entry.second.connecting && entry.second.controller.expired(); });
     Entry& entry = entries[key];
     if (entry.connecting) {
         Promise<ControllerResult> promise;

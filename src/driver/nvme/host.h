@@ -25,17 +25,17 @@ class LoopTarget;
 namespace mqblk::driver::nvme {
 
 struct HostOptions {
-    std::string host_nqn;          ///< empty: the one of this machine and user, stable
-    std::string host_id;           ///< UUID; empty: derived from host_nqn
-    unsigned queues = 0;           ///< most I/O queues to ask for; 0: as many as there are threads, up to 128
-    unsigned depth = 128;          ///< entries per I/O queue
+    std::string host_nqn;  ///< empty: the one of this machine and user, stable
+    std::string host_id;   ///< UUID; empty: derived from host_nqn
+    unsigned queues = 0;   ///< most I/O queues to ask for; 0: as many as there are threads, up to 128
+    unsigned depth = 128;  ///< entries per I/O queue
     bool header_digest = false, data_digest = false;
     Duration keep_alive = std::chrono::seconds(5);
     Duration connect_timeout = std::chrono::seconds(10);
     Duration io_timeout = std::chrono::seconds(30);
     Duration admin_timeout = std::chrono::seconds(60);
-    Duration reconnect_delay = std::chrono::seconds(2);   ///< first wait; doubles up to ten times that
-    Duration ctrl_loss_tmo = std::chrono::seconds(600);   ///< without a connection for this long: I/O fails
+    Duration reconnect_delay = std::chrono::seconds(2);  ///< first wait; doubles up to ten times that
+    Duration ctrl_loss_tmo = std::chrono::seconds(600);  ///< without a connection for this long: I/O fails
 };
 
 /// One entry of the discovery log.
@@ -50,8 +50,8 @@ enum class ControllerState : std::uint8_t { connecting, live, resetting, deletin
 
 class Controller {
   public:
-    virtual ~Controller() = default;  ///< disconnects in order
-    [[nodiscard]] virtual ControllerState state() const noexcept = 0;                       ///< any thread
+    virtual ~Controller() = default;                                   ///< disconnects in order
+    [[nodiscard]] virtual ControllerState state() const noexcept = 0;  ///< any thread
     [[nodiscard]] virtual std::string subsystem_nqn() const = 0;
     /// What Identify Controller and Connect said, for `mqblk info`, in order. Any thread.
     [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> details() const = 0;

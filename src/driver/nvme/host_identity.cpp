@@ -54,7 +54,8 @@ std::optional<HostId> parse_uuid(std::string_view text) {
             if (c != '-') return std::nullopt;
             continue;
         }
-        const auto value = std::string_view("0123456789abcdef").find(static_cast<char>(c >= 'A' && c <= 'F' ? c + 32 : c));
+        const auto value =
+            std::string_view("0123456789abcdef").find(static_cast<char>(c >= 'A' && c <= 'F' ? c + 32 : c));
         if (value == std::string_view::npos) return std::nullopt;
         id[digits / 2] = static_cast<std::uint8_t>(id[digits / 2] << 4 | value);
         ++digits;

@@ -26,7 +26,7 @@ class IoDriver final : public block::Driver {
     const Shape& shape() const noexcept override { return shape_; }
 
     Result<std::unique_ptr<block::HardwareQueue>> open_queue(unsigned index, block::Queue& queue,
-                                                            Reactor& reactor) override {
+                                                             Reactor& reactor) override {
         return std::make_unique<IoQueue>(association_, index, shape_.depth, queue, reactor);
     }
 

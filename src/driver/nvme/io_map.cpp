@@ -46,7 +46,9 @@ void build_command(const block::Request& request, const NamespaceIo& ns, Capsule
             build_range(request, ns, (request.flags & bio_unmap) != 0 ? wire::nvme::rw_deallocate : 0, command);
             capsule.set_no_data();
             return;
-        case Op::discard: build_discard(request, ns, capsule); return;
+        case Op::discard:
+            build_discard(request, ns, capsule);
+            return;
         case Op::flush:
             command.opcode = io_opcode::flush;
             command.cdw10 = 0;

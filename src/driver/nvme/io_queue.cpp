@@ -44,7 +44,8 @@ void IoQueue::set_segments(const Request& request, Capsule& capsule) noexcept {
 }
 
 Issue IoQueue::queue(Request& request, bool last) noexcept {
-    if (phase_ != Phase::live) [[unlikely]] return not_live(request);
+    if (phase_ != Phase::live) [[unlikely]]
+        return not_live(request);
     Capsule& capsule = request.payload<Capsule>();
     const auto& ns = *static_cast<const NamespaceIo*>(block::disk_of(request.device()).driver_data);
     if (carries_data(request.op)) set_segments(request, capsule);
@@ -109,8 +110,7 @@ Capsule* IoQueue::find(std::uint16_t command_id) noexcept {
         const bool asked = connect_.state == Capsule::State::sent && connect_.command().command_id == command_id;
         return asked ? &connect_ : nullptr;
     }
-    Request* const request =
-        queue_.find(ids_.tag(command_id), ids_.generation(command_id), ids_.generation_mask());
+    Request* const request = queue_.find(ids_.tag(command_id), ids_.generation(command_id), ids_.generation_mask());
     if (request == nullptr) return nullptr;
     Capsule& capsule = request->payload<Capsule>();
     return capsule.state == Capsule::State::sent ? &capsule : nullptr;

@@ -39,10 +39,10 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
 
   private:
     enum class Phase : std::uint8_t {
-        down,        ///< no connection: the association is down, or this one was lost and reported
+        down,  ///< no connection: the association is down, or this one was lost and reported
         connecting,
         live,
-        unreachable, ///< connecting failed for longer than the loss time: commands fail while it goes on trying
+        unreachable,  ///< connecting failed for longer than the loss time: commands fail while it goes on trying
         ended,
     };
 
@@ -80,14 +80,14 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
 
     std::unique_ptr<QueuePair> pair_;
     Phase phase_ = Phase::down;
-    unsigned in_pair_ = 0;             ///< calls into the pair that are running: it must not be destroyed meanwhile
-    bool cancel_pending_ = false;      ///< cancel_all() came from within such a call
+    unsigned in_pair_ = 0;         ///< calls into the pair that are running: it must not be destroyed meanwhile
+    bool cancel_pending_ = false;  ///< cancel_all() came from within such a call
     Status cancel_status_ = Status::aborted;
-    Capsule* submitting_ = nullptr;    ///< set while its submit() runs: a completion within it ends queue() with `done`
+    Capsule* submitting_ = nullptr;  ///< set while its submit() runs: a completion within it ends queue() with `done`
     bool submitted_done_ = false;
-    std::unique_ptr<Segment[]> lists_; ///< room for each tag's data list where the bio's own does not do
+    std::unique_ptr<Segment[]> lists_;  ///< room for each tag's data list where the bio's own does not do
 
-    Association::View view_;           ///< of the epoch that this connection belongs to
+    Association::View view_;  ///< of the epoch that this connection belongs to
     Capsule connect_;
     wire::nvme::Completion connect_answer_;
     struct ConnectMemory;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an I/O queue comes to be connected, and what becomes of its commands when it is not. A connection is always closed
-// before the next is opened, so that no command is on two of them. A queue that fails to connect while its controller
-// lives tries again by itself; one that was live and breaks ends the association, as the fabrics specification wants.
+// How an I/O queue comes to be connected, and what becomes of its commands when it is not. A connection is always
+// closed before the next is opened, so that no command is on two of them. A queue that fails to connect while its
+// controller lives tries again by itself; one that was live and breaks ends the association, as the fabrics
+// specification wants.
 #include "driver/nvme/connect_command.h"
 #include "driver/nvme/io_queue.h"
 #include "driver/nvme/pair_wait.h"
@@ -57,7 +58,9 @@ void IoQueue::association_changed() noexcept {
             failures_ = 0;
             start_connecting();
             return;
-        case Association::Mode::down: phase_ = Phase::down; return;
+        case Association::Mode::down:
+            phase_ = Phase::down;
+            return;
         case Association::Mode::ended:
             phase_ = Phase::ended;
             end_all(view.end_status);
@@ -77,8 +80,8 @@ Task<void> IoQueue::connect() {
     connect_failure_.clear();
     controller_unknown_ = false;
     const Time deadline = reactor_.now() + terms.connect_timeout;
-    auto pair = co_await terms.transport->open(reactor_, *this,
-                                               {depth_, view_.in_capsule_bytes, terms.connect_timeout});
+    auto pair =
+        co_await terms.transport->open(reactor_, *this, {depth_, view_.in_capsule_bytes, terms.connect_timeout});
     if (!pair) {
         connect_failure_ = pair.error().message();
         settle_.arm(reactor_, reactor_.now());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoopQueuePair: a queue pair whose target is in this process. The capsule is passed by pointer and its data stays where
-// it is; there is no protocol to break, and so nothing to check but that the target is still there.
+// LoopQueuePair: a queue pair whose target is in this process. The capsule is passed by pointer and its data stays
+// where it is; there is no protocol to break, and so nothing to check but that the target is still there.
 #pragma once
 
 #include "driver/nvme/queue_pair.h"

@@ -16,8 +16,8 @@ using wire::nvme::IdentifyNamespace;
 namespace {
 
 constexpr unsigned least_block_shift = 9, most_block_shift = 12;
-constexpr std::uint32_t most_blocks = 65536;              ///< NLB is zero-based in 16 bits
-constexpr std::uint32_t largest_granule = 1u << 20;       ///< a preferred size beyond this is not believed
+constexpr std::uint32_t most_blocks = 65536;         ///< NLB is zero-based in 16 bits
+constexpr std::uint32_t largest_granule = 1u << 20;  ///< a preferred size beyond this is not believed
 
 std::string hex_of(std::span<const std::uint8_t> bytes) {
     if (std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; })) return {};
@@ -41,16 +41,24 @@ Result<NamespaceIds> read_ids(std::uint32_t nsid, const IdentifyNamespace& page,
     std::uint8_t command_set = wire::nvme::csi_nvm;
     const bool sound = wire::nvme::for_each_descriptor(descriptors, [&](std::uint8_t type, auto bytes) {
         switch (type) {
-            case wire::nvme::descriptor_type::uuid: ids.uuid = uuid_of(bytes); break;
-            case wire::nvme::descriptor_type::nguid: ids.nguid = hex_of(bytes); break;
-            case wire::nvme::descriptor_type::eui64: ids.eui64 = hex_of(bytes); break;
-            case wire::nvme::descriptor_type::csi: command_set = bytes[0]; break;
+            case wire::nvme::descriptor_type::uuid:
+                ids.uuid = uuid_of(bytes);
+                break;
+            case wire::nvme::descriptor_type::nguid:
+                ids.nguid = hex_of(bytes);
+                break;
+            case wire::nvme::descriptor_type::eui64:
+                ids.eui64 = hex_of(bytes);
+                break;
+            case wire::nvme::descriptor_type::csi:
+                command_set = bytes[0];
+                break;
         }
     });
     if (!sound) return fail(Errc::protocol, fmt::format("namespace {}: its list of identifiers is malformed", nsid));
     if (command_set != wire::nvme::csi_nvm) {
-        return fail(Errc::not_supported, fmt::format("namespace {} has command set {}; only NVM (0) is supported", nsid,
-                                                     command_set));
+        return fail(Errc::not_supported,
+                    fmt::format("namespace {} has command set {}; only NVM (0) is supported", nsid, command_set));
     }
     return ids;
 }
@@ -124,8 +132,8 @@ Result<NamespaceFacts> read_namespace(std::uint32_t nsid, const IdentifyNamespac
     }
     const unsigned sector_shift = facts.block_shift - 9u;
     if (page.nsze > std::numeric_limits<std::uint64_t>::max() >> (sector_shift + 9)) {
-        return fail(Errc::protocol, fmt::format("namespace {} claims {} blocks, more than can be addressed", nsid,
-                                                page.nsze.value()));
+        return fail(Errc::protocol,
+                    fmt::format("namespace {} claims {} blocks, more than can be addressed", nsid, page.nsze.value()));
     }
     facts.sectors = page.nsze << sector_shift;
     facts.read_only = (page.nsattr & wire::nvme::nsattr_write_protected) != 0;

@@ -23,8 +23,8 @@ struct NamespaceIds {
 
 struct NamespaceFacts {
     std::uint32_t nsid = 0;
-    std::uint64_t sectors = 0;      ///< of 512 bytes
-    std::uint8_t block_shift = 9;   ///< log2 of the block's bytes
+    std::uint64_t sectors = 0;     ///< of 512 bytes
+    std::uint8_t block_shift = 9;  ///< log2 of the block's bytes
     bool read_only = false;
     QueueLimits limits;
     NamespaceIds ids;
@@ -38,7 +38,6 @@ struct NamespaceFacts {
 /// An error says why the namespace cannot be used; not_found: it is not active. `descriptors` may be empty (a
 /// controller older than 1.3).
 [[nodiscard]] Result<NamespaceFacts> read_namespace(std::uint32_t nsid, const wire::nvme::IdentifyNamespace&,
-                                                    std::span<const std::uint8_t> descriptors,
-                                                    const ControllerFacts&);
+                                                    std::span<const std::uint8_t> descriptors, const ControllerFacts&);
 
 }  // namespace mqblk::driver::nvme

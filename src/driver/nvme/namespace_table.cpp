@@ -25,7 +25,6 @@ block::Disk disk_of_namespace(const NamespaceFacts& facts, const ControllerFacts
     disk.identity.eui64 = facts.ids.eui64;
     disk.unit = facts.nsid;
     disk.driver_data = &io;
-    disk.details = describe(controller);
     return disk;
 }
 
@@ -52,9 +51,9 @@ Result<std::shared_ptr<Device>> NamespaceTable::open(std::uint32_t nsid, const s
     if (found == entries_.end()) {
         std::vector<std::uint32_t> there;
         for (const auto& [id, entry] : entries_) there.push_back(id);
-        return fail(Errc::not_found,
-                    there.empty() ? fmt::format("{} has no namespaces", controller)
-                                  : fmt::format("{} has no namespace {}; it has {}", controller, nsid, fmt::join(there, ", ")));
+        return fail(Errc::not_found, there.empty() ? fmt::format("{} has no namespaces", controller)
+                                                   : fmt::format("{} has no namespace {}; it has {}", controller, nsid,
+                                                                 fmt::join(there, ", ")));
     }
     Entry& entry = found->second;
     if (auto disk = entry.disk.lock()) return disk;

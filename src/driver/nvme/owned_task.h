@@ -33,9 +33,7 @@ class OwnedTask {
   private:
     struct Frame {
         struct promise_type {
-            Frame get_return_object() noexcept {
-                return {std::coroutine_handle<promise_type>::from_promise(*this)};
-            }
+            Frame get_return_object() noexcept { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
             std::suspend_always initial_suspend() const noexcept { return {}; }
             std::suspend_always final_suspend() const noexcept { return {}; }
             void return_void() const noexcept {}

@@ -28,9 +28,9 @@ struct Capsule {
     std::uint32_t moved = 0;   ///< bytes received so far, or sent for
     Transfer transfer = Transfer::none;
     State state = State::idle;
-    bool data_wrong = false;   ///< a data digest did not fit: ends with Data Transfer Error
-    bool last_data = false;    ///< data with LAST_PDU came: no more may follow
-    bool aborting = false;     ///< it was late once; an Abort is on its way
+    bool data_wrong = false;  ///< a data digest did not fit: ends with Data Transfer Error
+    bool last_data = false;   ///< data with LAST_PDU came: no more may follow
+    bool aborting = false;    ///< it was late once; an Abort is on its way
     std::uint8_t retries = 0;
     std::uint8_t unsent = 0;   ///< transfers that the connection has not taken whole: its memory is in use
     Segment flat{nullptr, 0};  ///< the data when it is one piece

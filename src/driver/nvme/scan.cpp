@@ -49,7 +49,8 @@ Result<bool> take_list(const std::array<le32, ids_per_page>& page, std::uint32_t
             return fail(Errc::protocol, fmt::format("the list of active namespaces has {} after {}", nsid, last));
         }
         if (active.size() == most_namespaces) {
-            log_warning(fmt::format("nvme: more than {} namespaces; those from {} on are left out", most_namespaces, nsid));
+            log_warning(
+                fmt::format("nvme: more than {} namespaces; those from {} on are left out", most_namespaces, nsid));
             return false;
         }
         last = nsid;
@@ -62,7 +63,8 @@ Task<Result<std::set<std::uint32_t>>> list_active(const Session& session, const 
                                                   ScanPages& pages) {
     std::set<std::uint32_t> active;
     if (facts.version < version_with_lists) {
-        for (std::uint32_t nsid = 1; nsid <= facts.max_namespaces && nsid <= most_namespaces; ++nsid) active.insert(nsid);
+        for (std::uint32_t nsid = 1; nsid <= facts.max_namespaces && nsid <= most_namespaces; ++nsid)
+            active.insert(nsid);
         co_return active;
     }
     std::uint32_t last = 0;
@@ -82,8 +84,8 @@ Task<Result<>> scan_one(const Session& session, const ControllerFacts& facts, st
     std::span<const std::uint8_t> descriptors;
     if (facts.version >= version_with_descriptors) {
         pages.descriptors.fill(0);
-        const auto answer = co_await session.admin->execute(identify_order(
-            session, cns::descriptors, nsid, pages.descriptors, "Identify Namespace Descriptors"));
+        const auto answer = co_await session.admin->execute(
+            identify_order(session, cns::descriptors, nsid, pages.descriptors, "Identify Namespace Descriptors"));
         if (!answer) co_return std::unexpected(answer.error());
         if (succeeded(*answer)) descriptors = pages.descriptors;
     }

@@ -58,7 +58,8 @@ Task<Result<>> await_status(Reactor& reactor, const Session& session, std::uint3
         const auto status = co_await property_get(session, property::csts, false, "Property Get of CSTS");
         if (!status) co_return std::unexpected(status.error());
         if ((*status & mask) == wanted) co_return Result<>();
-        if ((*status & csts::fatal) != 0) co_return mqblk::fail(Errc::io, "the controller reports a fatal status (CSTS.CFS)");
+        if ((*status & csts::fatal) != 0)
+            co_return mqblk::fail(Errc::io, "the controller reports a fatal status (CSTS.CFS)");
         if (reactor.now() >= deadline) {
             const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(bound).count();
             co_return mqblk::fail(Errc::timed_out,
@@ -99,8 +100,7 @@ Task<Result<>> enable(Reactor& reactor, Session& session) {
         co_return mqblk::fail(Errc::not_supported, "the controller wants memory pages larger than 4 KiB");
     }
     const bool command_sets = (*capabilities & wire::nvme::cap::css_csi) != 0;
-    const std::uint32_t configuration =
-        cc::enable | cc::entry_sizes | (command_sets ? cc::css_csi : cc::css_nvm);
+    const std::uint32_t configuration = cc::enable | cc::entry_sizes | (command_sets ? cc::css_csi : cc::css_nvm);
     const auto set = co_await property_set(session, property::cc, configuration, "Property Set of CC");
     if (!set) co_return std::unexpected(set.error());
     const Duration stated = std::chrono::milliseconds(wire::nvme::cap::ready_timeout_ms_of(*capabilities) + 500);

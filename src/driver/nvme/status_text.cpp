@@ -52,8 +52,7 @@ constexpr std::array status_meanings{
     StatusMeaning{sc::attempted_write_to_read_only, Status::read_only, Errc::invalid_argument,
                   "Attempted Write to Read Only Range, or Connect Invalid Parameters"},
     StatusMeaning{sc::connect_invalid_host, Status::protection, Errc::permission_denied, "Connect Invalid Host"},
-    StatusMeaning{sc::authentication_required, Status::protection, Errc::permission_denied,
-                  "Authentication Required"},
+    StatusMeaning{sc::authentication_required, Status::protection, Errc::permission_denied, "Authentication Required"},
     StatusMeaning{sc::write_fault, Status::medium_error, Errc::io, "Write Fault"},
     StatusMeaning{sc::unrecovered_read_error, Status::medium_error, Errc::io, "Unrecovered Read Error"},
     StatusMeaning{sc::compare_failure, Status::miscompare, Errc::io, "Compare Failure"},
@@ -92,8 +91,10 @@ bool worth_retrying(std::uint16_t status) noexcept {
         case Status::io_error:
         case Status::aborted:
         case Status::transport:
-        case Status::medium_error: return true;
-        default: return false;
+        case Status::medium_error:
+            return true;
+        default:
+            return false;
     }
 }
 

@@ -54,7 +54,10 @@ void TcpQueuePair::submit(Capsule& capsule) noexcept {
     command.data = wire::nvme::Sgl{};
     command.data.length = capsule.bytes();
     command.data.type = wire::nvme::sgl_transport_data;
-    const bool in_capsule = capsule.transfer == Transfer::to_target && capsule.bytes() <= terms_.in_capsule_bytes;
+    // Connect comes before any agreement: its data always travel in the capsule (TCP transport 1.0, section 3.3.2.1).
+    const bool fabrics = command.opcode == wire::nvme::admin_opcode::fabrics;
+    const std::uint32_t most = fabrics ? tcp::admin_capsule_bytes : terms_.in_capsule_bytes;
+    const bool in_capsule = capsule.transfer == Transfer::to_target && capsule.bytes() <= most;
     if (!in_capsule) {
         pdu.command = command;
         stream_.send(pdu);
@@ -64,8 +67,9 @@ void TcpQueuePair::submit(Capsule& capsule) noexcept {
     pdu.command = command;
     capsule.moved = capsule.bytes();
     capsule.unsent = 1;
-    stream_.send(pdu, 0, {.segments = capsule.loop.data, .offset = 0, .bytes = capsule.bytes()},
-                 [](void* context) noexcept { --static_cast<Capsule*>(context)->unsent; }, &capsule);
+    stream_.send(
+        pdu, 0, {.segments = capsule.loop.data, .offset = 0, .bytes = capsule.bytes()},
+        [](void* context) noexcept { --static_cast<Capsule*>(context)->unsent; }, &capsule);
 }
 
 void TcpQueuePair::commit() noexcept {
@@ -90,12 +94,18 @@ bool TcpQueuePair::prepare_sleep() noexcept {
 Placement TcpQueuePair::on_pdu(const NvmeTcpPdu& pdu) noexcept {
     receiving_ = nullptr;
     switch (pdu.shape.type) {
-        case tcp::PduType::capsule_resp: return on_capsule_resp(pdu.as<tcp::CapsuleResp>());
-        case tcp::PduType::c2h_data: return on_c2h_data(pdu);
-        case tcp::PduType::r2t: return on_r2t(pdu.as<tcp::R2T>());
-        case tcp::PduType::ic_resp: return on_ic_resp(pdu.as<tcp::IcResp>());
-        case tcp::PduType::c2h_term_req: return on_term_req(pdu.as<tcp::TermReq>());
-        default: return refuse_pdu(FatalStatus::invalid_header_field, 0, "a PDU that only a host sends");
+        case tcp::PduType::capsule_resp:
+            return on_capsule_resp(pdu.as<tcp::CapsuleResp>());
+        case tcp::PduType::c2h_data:
+            return on_c2h_data(pdu);
+        case tcp::PduType::r2t:
+            return on_r2t(pdu.as<tcp::R2T>());
+        case tcp::PduType::ic_resp:
+            return on_ic_resp(pdu.as<tcp::IcResp>());
+        case tcp::PduType::c2h_term_req:
+            return on_term_req(pdu.as<tcp::TermReq>());
+        default:
+            return refuse_pdu(FatalStatus::invalid_header_field, 0, "a PDU that only a host sends");
     }
 }
 
@@ -210,16 +220,16 @@ void TcpQueuePair::send_data(Capsule& capsule, const tcp::R2T& r2t) noexcept {
         pdu.ttag = r2t.ttag;
         pdu.datao = capsule.moved;
         pdu.datal = bytes;
-        const fabric::TxData data{
-            .segments = capsule.cursor.rest(), .offset = capsule.cursor.offset(), .bytes = bytes};
+        const fabric::TxData data{.segments = capsule.cursor.rest(), .offset = capsule.cursor.offset(), .bytes = bytes};
         capsule.cursor.advance(bytes);
         capsule.moved += bytes;
         left -= bytes;
         if (left > 0) {
             stream_.send(pdu, 0, data);
         } else {
-            stream_.send(pdu, tcp::flag_last, data,
-                         [](void* context) noexcept { --static_cast<Capsule*>(context)->unsent; }, &capsule);
+            stream_.send(
+                pdu, tcp::flag_last, data, [](void* context) noexcept { --static_cast<Capsule*>(context)->unsent; },
+                &capsule);
         }
     }
 }

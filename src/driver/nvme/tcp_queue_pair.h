@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TcpQueuePair: a queue pair over one NVMe/TCP connection. Writes that fit travel in their capsule, larger ones are sent
-// as the target asks (R2T); what it sends for a read goes straight into the request's memory. Everything the target
-// says is held against the command it names: in order, within its data, once. NVMe/TCP Transport Specification 1.0,
-// sections 3.3 and 3.5.
+// TcpQueuePair: a queue pair over one NVMe/TCP connection. Writes that fit travel in their capsule, larger ones are
+// sent as the target asks (R2T); what it sends for a read goes straight into the request's memory. Everything the
+// target says is held against the command it names: in order, within its data, once. NVMe/TCP Transport
+// Specification 1.0, sections 3.3 and 3.5.
 #pragma once
 
 #include "driver/nvme/queue_pair.h"

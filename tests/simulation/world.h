@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// World: the real target, the real hosts and the real block layer on simulated reactors, network, time and disks, all
+// from one seed. A session in it leaves a trace: the hash of what ended when and how.
+#pragma once
+
+#include "device/nvme/target.h"
+#include "device/nvme/tcp_target.h"
+#include "driver/nvme/host.h"
+#include "fabric/simulated.h"
+#include "reactor/simulated.h"
+#include "simulation/disk.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mqblk::simulation {
+
+inline constexpr std::string_view subsystem_nqn = "nqn.2026-01.org.example:simulated";
+
+struct WorldOptions {
+    unsigned target_reactors = 1;
+    device::nvme::Target::Options target;
+    device::nvme::TcpTarget::Options tcp;
+    fabric::NetworkConditions network;
+    DiskOptions disk;  ///< of namespace 1
+};
+
+/// The figures of a host that recovers quickly: for tests, whose waits are virtual, but whose bounds shall be short.
+[[nodiscard]] driver::nvme::HostOptions quick_host();
+
+class World;
+
+/// A host with a connected controller: its control reactor, and reactors for I/O.
+class HostSide {
+  public:
+    HostSide(World&, driver::nvme::HostOptions, unsigned io_reactors);
+    ~HostSide();  ///< disconnect() first
+
+    /// False, with the reason in `error`, if it did not connect within its bounds.
+    [[nodiscard]] bool connect();
+    /// False if it has not ended within its bounds.
+    [[nodiscard]] bool disconnect();
+
+    [[nodiscard]] Reactor& io(std::size_t index) { return *io_[index % io_.size()]; }
+    [[nodiscard]] driver::nvme::Controller& controller() { return *controller_; }
+    [[nodiscard]] const driver::nvme::HostOptions& options() const noexcept { return options_; }
+    std::string error;
+
+  private:
+    World& world_;
+    const driver::nvme::HostOptions options_;
+    std::unique_ptr<Reactor> control_;
+    std::vector<std::unique_ptr<Reactor>> io_;
+    std::unique_ptr<driver::nvme::Host> host_;
+    std::shared_ptr<driver::nvme::Controller> controller_;
+};
+
+class World {
+  public:
+    World(std::uint64_t seed, WorldOptions);
+    ~World();
+    World(const World&) = delete;
+    World& operator=(const World&) = delete;
+
+    SimulatedWorld sim;
+    SeededRandom random;  ///< the scenario's
+    fabric::SimulatedNetwork network;
+    const fabric::Address address{"192.0.2.1", 4420};
+
+    [[nodiscard]] device::nvme::Target& target() { return *target_; }
+    [[nodiscard]] SimulatedDisk& disk() { return *disk_; }
+    [[nodiscard]] bool listening() const noexcept { return tcp_ != nullptr; }
+    [[nodiscard]] unsigned connections() const noexcept { return tcp_ ? tcp_->connections() : 0; }
+
+    /// The listener and its connections; the target with its namespaces stays.
+    void start_listening();
+    /// `stopped` runs when the last connection is gone.
+    void stop_listening(std::function<void()> stopped);
+    [[nodiscard]] bool run_until(const std::function<bool()>& done, Duration bound) {
+        return sim.run_until(done, bound);
+    }
+    /// Runs a task of the control path in `reactor`. Nothing if it has not ended within `bound`.
+    template <class T>
+    [[nodiscard]] std::optional<T> await(Reactor& reactor, std::function<Task<T>()> make, Duration bound) {
+        const auto result = std::make_shared<std::optional<T>>();
+        reactor.post([make, result] { spawn(make(), [result](T value) { result->emplace(std::move(value)); }); });
+        static_cast<void>(run_until([&] { return result->has_value(); }, bound));
+        return std::move(*result);
+    }
+
+    /// Goes into the trace, and, when a seed is replayed, to the screen.
+    void note(const std::string& line);
+    [[nodiscard]] std::uint64_t trace() const noexcept { return trace_; }
+    /// What happened to the network and by whom, for a failing seed.
+    [[nodiscard]] std::string story() const;
+    void tell(const std::string& line);  ///< into the story
+
+    /// Expectations, with gtest: nothing of the target's, the network's or the disk's is in use any more; with `within`
+    /// to let what is on its way arrive.
+    void expect_quiet(Duration within);
+
+  private:
+    friend class HostSide;
+    std::vector<std::unique_ptr<Reactor>> reactors_;
+    device::nvme::TcpTarget::Options tcp_options_;
+    std::unique_ptr<SimulatedDisk> disk_;
+    std::unique_ptr<device::nvme::Target> target_;
+    unsigned port_ = 0;
+    std::unique_ptr<device::nvme::TcpTarget> tcp_;
+    std::uint64_t trace_ = 0xcbf29ce484222325u;
+    std::string story_;
+};
+
+}  // namespace mqblk::simulation
