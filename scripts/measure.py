@@ -274,7 +274,7 @@ class Measurements:
                 time.sleep(1)
                 launches.append(target.launch_ms)
                 resident.append(target.resident_kib())
-                idle.append(target.cpu_percent(self.programs.seconds))
+                idle.append(target.cpu_percent(max(5, self.programs.seconds)))
             say(f"presence {run + 1}/{self.runs}: ready after {launches[-1]:.1f} ms, {resident[-1]} KiB, "
                 f"CPU {idle[-1]:.3f}%")
         self.results["presence"] = {"launch_ms": launches, "resident_kib": resident, "idle_cpu_percent": idle}
