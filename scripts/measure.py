@@ -39,7 +39,8 @@ TCP_ROWS = [
 CONNECTIONS_ROW = ("tcp-32-connections", "null disk, 32 connections with one command each")
 CONNECTIONS = 32
 
-NULL, RAM = "null://?size=64G", "ram://?size=256M"
+# Memory that was never written to is one page of zeroes, which reads like no memory does.
+NULL, RAM = "null://?size=64G", "ram://?size=256M&populate=1"
 LOOP = f"nvme+loop:///1?ns=[{NULL}]"
 # name, what it is, URI, options
 LOCAL_ROWS = [
@@ -155,7 +156,7 @@ class IdleConnections:
     ENABLED = 0x00460001  # CC: enabled, queue entries of 64 and 16 bytes
 
     def __init__(self, port, count, keep_alive_ms):
-        self.sockets = []
+        self.sockets, self.next = [], 0
         try:
             for index in range(count):
                 self.sockets.append(self.open(port, index, keep_alive_ms))
@@ -208,12 +209,13 @@ class IdleConnections:
 
     def keep_alive(self, seconds, every):
         """Each connection says that its host lives, once in `every` seconds, in turn."""
-        end = time.monotonic() + seconds
-        gap, index = every / len(self.sockets), 0
-        while time.monotonic() < end:
-            self.command(self.sockets[index % len(self.sockets)], self.KEEP_ALIVE, 0, b"")
-            index += 1
-            time.sleep(gap)
+        gap, due = every / len(self.sockets), time.monotonic()
+        end = due + seconds
+        while due < end:
+            self.command(self.sockets[self.next], self.KEEP_ALIVE, 0, b"")
+            self.next = (self.next + 1) % len(self.sockets)
+            due += gap
+            time.sleep(max(0, due - time.monotonic()))
 
     def all_open(self):
         poll = select.poll()
@@ -246,10 +248,6 @@ class Measurements:
             return
         programs = self.programs
         with Target(programs, NULL, RAM) as target:
-            # What the RAM disk has never been told to hold is no memory to read from.
-            if self.wanted("tcp-ram-read", "tcp-128k-read"):
-                programs.report(programs.mqblk, "bench", target.uris[1], "--rw", "write", "--bs", "1M", "--size",
-                                "256M", "--json")
             for name, _, nsid, options, raw in TCP_ROWS:
                 if name in self.only:
                     self.alternate(name, raw=lambda: programs.bench_raw(raw),
@@ -276,7 +274,7 @@ class Measurements:
                 time.sleep(1)
                 launches.append(target.launch_ms)
                 resident.append(target.resident_kib())
-                idle.append(target.cpu_percent(self.programs.seconds))
+                idle.append(target.cpu_percent(max(5, self.programs.seconds)))
             say(f"presence {run + 1}/{self.runs}: ready after {launches[-1]:.1f} ms, {resident[-1]} KiB, "
                 f"CPU {idle[-1]:.3f}%")
         self.results["presence"] = {"launch_ms": launches, "resident_kib": resident, "idle_cpu_percent": idle}
@@ -451,7 +449,7 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except Failed as failed:
+    except (Failed, OSError) as failed:
         sys.exit(f"measure.py: {failed}")
     except KeyboardInterrupt:
         sys.exit(130)
