@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -100,6 +101,12 @@ void Buffer::zero(std::size_t offset, std::size_t bytes) noexcept {
 void Buffer::release(std::size_t offset, std::size_t bytes) noexcept {
     const Pages pages = whole_pages(offset, bytes);
     if (pages.bytes != 0) drop(data_ + pages.offset, pages.bytes, fd_ >= 0);
+}
+
+Result<> Buffer::populate(std::size_t bytes) noexcept {
+    const Pages pages = whole_pages(0, std::min(bytes, bytes_));
+    if (pages.bytes == 0 || ::madvise(data_, pages.bytes, MADV_POPULATE_WRITE) == 0) return {};
+    return std::unexpected(Error::from_errno(errno, fmt::format("take memory of {} bytes at once", bytes)));
 }
 
 void Buffer::prefer_large_pages() noexcept {

@@ -37,6 +37,9 @@ class Buffer {
     /// Gives the whole pages of [offset, offset + bytes) back to the system; what was in them is lost.
     void release(std::size_t offset, std::size_t bytes) noexcept;
 
+    /// Takes the memory of [0, bytes) from the system now, as zeroes, rather than where it is touched.
+    [[nodiscard]] Result<> populate(std::size_t bytes) noexcept;
+
     /// Asks for large pages where the system has them: fewer address misses, memory taken in larger steps.
     void prefer_large_pages() noexcept;
 

@@ -67,6 +67,7 @@ Result<std::shared_ptr<Device>> open_ram(Services&, const Uri& uri, const Scheme
     driver::ram::Options options;
     options.disk = read_disk_options(reader);
     options.bytes = read_disk_size(reader, options.disk, 0);
+    options.populate = reader.flag("populate", false);
     if (auto ok = reader.finish(); !ok) return std::unexpected(ok.error());
     return driver::ram::open(options);
 }

@@ -26,7 +26,11 @@ constexpr std::array null_options{
     OptionInfo{"threaded", "0|1", "0", "complete on a thread of each queue's own"},
     ro_option,
 };
-constexpr std::array ram_options{size_option, block_option, queues_option, depth_option, ro_option};
+constexpr std::array ram_options{
+    size_option,   block_option,
+    queues_option, depth_option,
+    ro_option,     OptionInfo{"populate", "0|1", "0", "take all memory when opened, not when first written"},
+};
 constexpr std::array file_options{
     OptionInfo{"size", "SIZE", "", "create the file with this size, or grow it to that; never shrinks it"},
     block_option,

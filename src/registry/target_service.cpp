@@ -158,12 +158,9 @@ Result<TargetService::Added> TargetService::add_opened(const std::string& nqn, N
     const auto nsid = target_.add_namespace(nqn, std::move(config));
     if (!nsid) return std::unexpected(nsid.error());
     uris_[{nqn, *nsid}] = uri;
-    const auto all = target_.namespaces(nqn);
-    if (!all) return std::unexpected(all.error());
-    for (const auto& info : *all) {
-        if (info.nsid == *nsid) return Added{nqn, info};
-    }
-    return fail(Errc::not_found, fmt::format("namespace {} of {} was removed meanwhile", *nsid, nqn));
+    auto info = target_.namespace_info(nqn, *nsid);
+    if (!info) return std::unexpected(info.error());
+    return Added{nqn, std::move(*info)};
 }
 
 Result<TargetService::Added> TargetService::add(const std::string& nqn, NamespaceEntry entry) {
@@ -197,7 +194,7 @@ Result<> TargetService::resize(const std::string& nqn, std::uint32_t nsid, std::
 
 Result<> TargetService::ensure_subsystem(const std::string& nqn, bool allow_any) {
     const std::lock_guard lock(mutex_);
-    if (target_.namespaces(nqn)) return {};
+    if (target_.has_subsystem(nqn)) return {};
     device::nvme::SubsystemConfig config;
     config.nqn = nqn;
     config.allow_any_host = allow_any;
@@ -317,7 +314,7 @@ Result<> TargetService::load(const TargetConfig& given) {
     }
     if (auto ok = remove_missing(present, config); !ok) return ok;
     for (const auto& subsystem : config.subsystems) {
-        if (!target_.namespaces(subsystem.nqn)) {
+        if (!target_.has_subsystem(subsystem.nqn)) {
             if (auto ok = target_.add_subsystem({subsystem.nqn, subsystem.serial, subsystem.model,
                                                  subsystem.allow_any_host, subsystem.allowed_hosts});
                 !ok) {

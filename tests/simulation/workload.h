@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,9 +21,9 @@ namespace mqblk::simulation {
 
 struct WorkloadOptions {
     unsigned depth = 6;         ///< operations at once
-    unsigned operations = 150;  ///< in all
+    unsigned operations = 200;  ///< in all
     std::uint64_t most_bytes = 256u << 10;
-    Duration longest_pause = std::chrono::milliseconds(2);  ///< between the end of one and the next
+    Duration longest_pause = std::chrono::milliseconds(20);  ///< between the end of one and the next
     unsigned read_weight = 45, write_weight = 40, zero_weight = 5, discard_weight = 5, flush_weight = 5;
     std::set<Status> allowed;  ///< besides ok
     Duration bound{};          ///< from submission to completion
@@ -70,6 +71,9 @@ class Workload {
     unsigned to_begin_, outstanding_ = 0, succeeded_ = 0, failed_ = 0;
     std::uint64_t begun_ = 0;
 };
+
+/// One operation; its status, or nothing if it has not ended within `bound` (it is ended then).
+[[nodiscard]] std::optional<Status> submit_and_wait(World&, Device&, Reactor&, Bio&, Duration bound);
 
 /// Reads the whole of what the model knows and checks it. False if an operation failed.
 [[nodiscard]] bool verify(World&, Device&, Reactor&, Model&);

@@ -58,6 +58,18 @@ TEST(Buffer, ZeroesAnyRangeAndGivesPagesBack) {
     }
 }
 
+TEST(Buffer, PopulateTakesWhatWasAskedFor) {
+    for (const Backing backing : {Backing::anonymous, Backing::shared}) {
+        auto buffer = *Buffer::allocate(64 * 4096, backing);
+        ASSERT_EQ(resident_pages(buffer), 0u);
+        ASSERT_TRUE(buffer.populate(0));
+        EXPECT_EQ(resident_pages(buffer), 0u);
+        ASSERT_TRUE(buffer.populate(16 * 4096));
+        EXPECT_EQ(resident_pages(buffer), 16u);
+        EXPECT_TRUE(std::ranges::all_of(buffer.span(), [](std::byte b) { return b == std::byte{0}; }));
+    }
+}
+
 TEST(Buffer, SharedMemoryIsSeenThroughItsDescriptor) {
     auto buffer = *Buffer::allocate(8192, Backing::shared);
     void* const other = ::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, buffer.fd(), 0);

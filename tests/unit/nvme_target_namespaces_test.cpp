@@ -33,6 +33,22 @@ TEST_F(Namespaces, ErrorsSayWhatIsWrong) {
     EXPECT_FALSE(target.device(test_nqn, 4));
     EXPECT_TRUE(target.device(test_nqn, 5));
     EXPECT_EQ(target.namespaces(test_nqn)->size(), 3u);
+    const auto info = target.namespace_info(test_nqn, 5);
+    ASSERT_TRUE(info) << info.error().message();
+    EXPECT_EQ(info->nsid, 5u);
+    EXPECT_EQ(info->uri, "x");
+    EXPECT_EQ(info->sectors, (1u << 20) / 512);
+    EXPECT_EQ(target.namespace_info(test_nqn, 4).error().code(), Errc::not_found);
+    EXPECT_EQ(target.namespace_info("nqn.none", 5).error().code(), Errc::not_found);
+    EXPECT_TRUE(target.has_subsystem(test_nqn));
+    EXPECT_FALSE(target.has_subsystem("nqn.none"));
+}
+
+TEST_F(Namespaces, TheLowestFreeIdIsTaken) {
+    for (std::uint32_t nsid = 1; nsid <= 6; ++nsid) ASSERT_EQ(add(null(1 << 20)), nsid);
+    add(null(1 << 20), "given", 8);
+    for (const std::uint32_t gone : {4u, 2u}) ASSERT_TRUE(target.remove_namespace(test_nqn, gone));
+    for (const std::uint32_t lowest : {2u, 4u, 7u, 9u}) EXPECT_EQ(add(null(1 << 20)), lowest);
 }
 
 TEST_F(Namespaces, SubsystemErrors) {

@@ -57,6 +57,16 @@ TEST(Ram, ThreadsHaveQueuesOfTheirOwnAndSeeOneDisk) {
     }
 }
 
+TEST(Ram, PopulatedIsZero) {
+    Options options;
+    options.bytes = 1 << 20;
+    options.populate = true;
+    DiskUser user(open(options));
+    std::vector<std::byte> content(options.bytes, std::byte{1});
+    ASSERT_EQ(user.read(0, content), Status::ok);
+    EXPECT_TRUE(std::ranges::all_of(content, [](std::byte b) { return b == std::byte{0}; }));
+}
+
 TEST(Ram, LendsItsMemory) {
     Options options;
     options.bytes = 1 << 20;

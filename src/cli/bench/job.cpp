@@ -13,6 +13,7 @@
 
 #include <future>
 #include <thread>
+#include <utility>
 
 namespace mqblk::cli {
 
@@ -64,7 +65,7 @@ struct Job::Impl {
     std::uint64_t budget = 0;  ///< I/Os still to be started
     std::uint64_t reported_ios = 0, reported_bytes = 0;
     unsigned in_flight = 0;
-    unsigned next_device = 0;
+    std::uint32_t next_device = 0;
     unsigned passes = 0;
     int seen_phase = Conductor::wait;
     bool stopping = false;
@@ -80,6 +81,7 @@ struct Job::Impl {
     void look_at_phase();
     void report_live() noexcept;
 
+    std::uint32_t device_for(const Slot&) noexcept;
     void start_one(Slot&) noexcept;
     bool start_read_back(Slot&) noexcept;
     void submit(Slot&) noexcept;
@@ -196,11 +198,17 @@ void Job::Impl::report_live() noexcept {
     reported_bytes = bytes;
 }
 
+/// Each device has its share of the depth at all times, also when others answer faster. Where the depth is less than
+/// one for each, they have their turn.
+std::uint32_t Job::Impl::device_for(const Slot& slot) noexcept {
+    if (slots.size() >= channels.size()) return static_cast<std::uint32_t>((&slot - slots.data()) % channels.size());
+    return std::exchange(next_device, next_device + 1 == channels.size() ? 0 : next_device + 1);
+}
+
 void Job::Impl::start_one(Slot& slot) noexcept {
     if (stopping || budget == 0) return;
     --budget;
-    slot.device = next_device;
-    next_device = next_device + 1 == channels.size() ? 0 : next_device + 1;
+    slot.device = device_for(slot);
     auto& place = places[slot.device];
     slot.unit = place.next(random);
     if (work.trim) {

@@ -21,7 +21,7 @@ class BenchCommand final : public Command {
     void declare(CLI::App& app) override {
         constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
         constexpr auto day = std::chrono::hours(24 * 365);
-        app.add_option("URI", uris_, "Devices; I/O goes to them in turn")->required();
+        app.add_option("URI", uris_, "Devices; each has its share of --depth")->required();
         app.add_option("--rw", rw_, "randread, randwrite, read, write, randrw, rw, trim or randtrim")
             ->capture_default_str();
         app.add_option("--rwmixread", mix_, "Reads of a mixed workload, percent")

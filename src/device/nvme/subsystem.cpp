@@ -50,11 +50,9 @@ Result<std::uint32_t> Subsystem::reserve(std::uint32_t wanted, std::uint32_t mos
     const std::lock_guard lock(mutex_);
     std::uint32_t nsid = wanted;
     if (nsid == 0) {
-        nsid = 1;
-        for (const std::uint32_t used : reserved_) {
-            if (used != nsid) break;
-            ++nsid;
-        }
+        nsid = first_to_try_;
+        for (auto used = reserved_.lower_bound(nsid); used != reserved_.end() && *used == nsid; ++used) ++nsid;
+        first_to_try_ = nsid;
         if (nsid > most) {
             return fail(
                 Errc::no_space,
@@ -76,6 +74,7 @@ Result<std::uint32_t> Subsystem::reserve(std::uint32_t wanted, std::uint32_t mos
 void Subsystem::cancel_reservation(std::uint32_t nsid) {
     const std::lock_guard lock(mutex_);
     reserved_.erase(nsid);
+    first_to_try_ = std::min(first_to_try_, nsid);
 }
 
 void Subsystem::insert(std::shared_ptr<Namespace> ns) {

@@ -72,6 +72,7 @@ class Subsystem : public std::enable_shared_from_this<Subsystem> {
     std::uint64_t changes_ = 0;
     std::map<std::uint32_t, std::shared_ptr<Namespace>> owned_;
     std::set<std::uint32_t> reserved_;  // nsids in use, or on their way in or out
+    std::uint32_t first_to_try_ = 1;    // every nsid below is reserved
     bool any_host_;
     std::set<std::string> hosts_;
     std::map<std::uint16_t, std::weak_ptr<Controller>> controllers_;

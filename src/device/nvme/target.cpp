@@ -147,6 +147,11 @@ Result<> Target::remove_subsystem(const std::string& nqn) {
     return result;
 }
 
+bool Target::has_subsystem(const std::string& nqn) const {
+    const std::lock_guard lock(impl_->mutex);
+    return impl_->subsystems.contains(nqn);
+}
+
 std::vector<SubsystemConfig> Target::subsystems() const {
     const std::lock_guard lock(impl_->mutex);
     std::vector<SubsystemConfig> list;

@@ -88,12 +88,14 @@ class Target {
     [[nodiscard]] Result<> disallow_host(const std::string& nqn, const std::string& host_nqn);
     [[nodiscard]] Result<> allow_any_host(const std::string& nqn, bool any);
     [[nodiscard]] std::vector<SubsystemConfig> subsystems() const;
+    [[nodiscard]] bool has_subsystem(const std::string& nqn) const;
 
     /// Visible to connected hosts at once, with an event.
     [[nodiscard]] Result<std::uint32_t> add_namespace(const std::string& nqn, NamespaceConfig);
     /// Commands to it fail from now on; returns when none is in a backend any more and its device was let go.
     [[nodiscard]] Result<> remove_namespace(const std::string& nqn, std::uint32_t nsid);
     [[nodiscard]] Result<std::vector<NamespaceInfo>> namespaces(const std::string& nqn) const;
+    [[nodiscard]] Result<NamespaceInfo> namespace_info(const std::string& nqn, std::uint32_t nsid) const;
     [[nodiscard]] Result<std::shared_ptr<Device>> device(const std::string& nqn, std::uint32_t nsid) const;
 
     /// A port shows all subsystems. Returns its id.

@@ -60,7 +60,8 @@ struct Target::Impl {
     std::map<std::string, std::shared_ptr<Subsystem>, std::less<>> subsystems;
     std::map<unsigned, PortConfig> ports;
     std::uint64_t generation = 1;
-    std::vector<bool> slots;  // in use by namespaces
+    std::uint32_t slots = 0;                // ever in use by namespaces
+    std::vector<std::uint32_t> free_slots;  // of those: not in use now
     struct WorkerEntry {
         Reactor* reactor;
         Worker* identity;

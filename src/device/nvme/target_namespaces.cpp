@@ -81,19 +81,15 @@ NamespaceInfo describe(const Namespace& ns) {
 
 std::uint32_t Target::Impl::take_slot() {
     const std::lock_guard lock(mutex);
-    for (std::uint32_t slot = 0; slot < slots.size(); ++slot) {
-        if (!slots[slot]) {
-            slots[slot] = true;
-            return slot;
-        }
-    }
-    slots.push_back(true);
-    return static_cast<std::uint32_t>(slots.size() - 1);
+    if (free_slots.empty()) return slots++;
+    const std::uint32_t slot = free_slots.back();
+    free_slots.pop_back();
+    return slot;
 }
 
 void Target::Impl::give_back_slot(std::uint32_t slot) {
     const std::lock_guard lock(mutex);
-    slots[slot] = false;
+    free_slots.push_back(slot);
 }
 
 Result<> Target::Impl::retire(const std::shared_ptr<Subsystem>& subsystem, const std::shared_ptr<Namespace>& ns) {
@@ -182,6 +178,14 @@ Result<std::vector<NamespaceInfo>> Target::namespaces(const std::string& nqn) co
     std::vector<NamespaceInfo> list;
     for (const auto& ns : (*subsystem)->all()) list.push_back(describe(*ns));
     return list;
+}
+
+Result<NamespaceInfo> Target::namespace_info(const std::string& nqn, std::uint32_t nsid) const {
+    const auto subsystem = impl_->subsystem(nqn);
+    if (!subsystem) return std::unexpected(subsystem.error());
+    const auto ns = (*subsystem)->get(nsid);
+    if (!ns) return fail(Errc::not_found, fmt::format("subsystem {} has no namespace {}", nqn, nsid));
+    return describe(*ns);
 }
 
 Result<std::shared_ptr<Device>> Target::device(const std::string& nqn, std::uint32_t nsid) const {

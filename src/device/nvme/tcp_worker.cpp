@@ -60,7 +60,7 @@ TcpWorker::TcpWorker(Target& the_target, unsigned port, Reactor& the_reactor, co
       options(the_options),
       buffers_(std::move(buffers)),
       reserve_(std::move(reserve)),
-      trimmer_(reactor, *buffers_) {}
+      trimmer_(std::in_place, reactor, *buffers_) {}
 
 TcpWorker::~TcpWorker() = default;
 
@@ -91,6 +91,7 @@ void TcpWorker::shutdown(std::function<void()> done) {
 // Timers of the pools belong to the reactor's thread: they go here, not with the worker.
 void TcpWorker::finish_shutdown() {
     if (!shut_down_ || !queues_.empty()) return;
+    trimmer_.reset();
     buffers_.reset();
     reserve_.reset();
     const auto done = shut_down_;

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace mqblk::device::nvme {
@@ -93,7 +94,7 @@ class TcpWorker {
     void finish_shutdown();
 
     std::unique_ptr<memory::BufferPool> buffers_, reserve_;
-    block::PoolTrimmer trimmer_;
+    std::optional<block::PoolTrimmer> trimmer_;
     std::vector<std::unique_ptr<TcpQueue>> queues_;
     std::atomic<unsigned> connections_{0};
     std::function<void()> shut_down_;

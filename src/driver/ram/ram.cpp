@@ -70,9 +70,7 @@ class RamDriver final : public block::Driver, public block::DirectAccess {
         : shape_(block::shape_for(options.disk, 0)),
           media_(std::move(media)),
           sectors_(options.bytes / sector_bytes),
-          read_only_(options.disk.read_only) {
-        media_.prefer_large_pages();
-    }
+          read_only_(options.disk.read_only) {}
 
     const Shape& shape() const noexcept override { return shape_; }
 
@@ -124,6 +122,10 @@ Result<std::shared_ptr<Device>> open(const Options& options) {
     }
     auto media = allocate_media(options.bytes);
     if (!media) return std::unexpected(media.error().in("ram"));
+    media->prefer_large_pages();
+    if (options.populate) {
+        if (auto taken = media->populate(options.bytes); !taken) return std::unexpected(taken.error().in("ram"));
+    }
     auto driver = std::make_shared<RamDriver>(options, std::move(*media));
 
     block::Disk disk;

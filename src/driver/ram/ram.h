@@ -18,6 +18,7 @@ namespace mqblk::driver::ram {
 struct Options {
     std::uint64_t bytes = 0;
     block::DiskOptions disk;
+    bool populate = false;  ///< take all memory when opened
     std::string name = "ram";
 };
 
