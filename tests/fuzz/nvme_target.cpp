@@ -4,6 +4,7 @@
 // with a RAM disk and a null disk. Every command must end, once; nothing may crash, hang or leak. Each step of the
 // input is a header of four bytes {queue and how to fill the command in, opcode, data size, value}, a raw 64-byte
 // entry where asked for, and data.
+#include "base/log.h"
 #include "base/steady_clock.h"
 #include "device/nvme/target.h"
 #include "driver/null/null.h"
@@ -183,6 +184,7 @@ class World {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+    set_log_level(LogLevel::off);
     Input input({bytes, size});
     World world;
     for (std::size_t steps = 0; steps < most_steps && !input.empty(); ++steps) {
