@@ -7,6 +7,10 @@ target_compile_options(mqblk_flags INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns falsely of overlapping copies in std::string's operator+ (its bug 105651).
   target_compile_options(mqblk_flags INTERFACE -Wno-restrict)
+  if(CMAKE_UNITY_BUILD)
+    # Joined sources are headers to GCC, which then warns of file-local types in coroutine frames.
+    target_compile_options(mqblk_flags INTERFACE -Wno-subobject-linkage)
+  endif()
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # libstdc++ 12 is the standard library for both compilers.

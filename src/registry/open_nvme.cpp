@@ -64,7 +64,10 @@ Result<std::shared_ptr<Device>> take_namespace(Services& services, Result<std::s
                                                std::uint32_t nsid) {
     if (!controller) return std::unexpected(controller.error());
     auto device = (*controller)->device(nsid);
-    if (!device) return std::unexpected(device.error());
+    if (!device) {
+        services.release(std::move(*controller));
+        return std::unexpected(device.error());
+    }
     return services.bind(std::move(*device), std::move(*controller));
 }
 
@@ -108,9 +111,8 @@ Result<std::shared_ptr<Device>> open_nvme_tcp(Services& services, const Uri& uri
     OptionReader reader(uri, info.options);
     const auto options = read_host_options(reader, services);
     if (auto ok = reader.finish(); !ok) return std::unexpected(ok.error());
-    const auto parts = services.host();
-    if (!parts) return std::unexpected(parts.error());
-    auto controller = parts->control->wait_for([&] { return parts->host->connect(*address, name->nqn, options); });
+    auto controller =
+        services.connect([&](driver::nvme::Host& host) { return host.connect(*address, name->nqn, options); });
     return take_namespace(services, std::move(controller), name->nsid);
 }
 
@@ -132,9 +134,8 @@ Result<std::shared_ptr<Device>> open_nvme_loop(Services& services, const Uri& ur
         if (!nqn) return std::unexpected(nqn.error().in(uri.scheme));
         name->nqn = std::move(*nqn);
     }
-    const auto parts = services.host();
-    if (!parts) return std::unexpected(parts.error());
-    auto controller = parts->control->wait_for([&] { return parts->host->connect(loop->loop, name->nqn, options); });
+    auto controller =
+        services.connect([&](driver::nvme::Host& host) { return host.connect(loop->loop, name->nqn, options); });
     return take_namespace(services, std::move(controller), name->nsid);
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 namespace mqblk::registry {
@@ -18,17 +19,15 @@ std::uint64_t machine_seed() {
     return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
-/// What bind() hands out: a device and what must live as long.
-struct BoundDevice {
-    std::shared_ptr<driver::nvme::Controller> controller;
-    std::shared_ptr<Device> device;  // goes first
-};
-
 }  // namespace
 
 Services::Services(Context::Options options) : options_(std::move(options)) {}
 
 Services::~Services() {
+    {
+        std::unique_lock lock(mutex_);
+        disconnected_.wait(lock, [&] { return disconnecting_ == 0; });
+    }
     loop_.reset();
     if (control_) control_->run([&] { host_.reset(); });
     target_.reset();
@@ -87,22 +86,67 @@ std::string Services::new_loop_nqn() {
     return fmt::format("nqn.2026-01.io.mqblk:loop-{}", ++loop_count_);
 }
 
+Result<std::shared_ptr<driver::nvme::Controller>> Services::connect(
+    const std::function<ConnectTask(driver::nvme::Host&)>& start) {
+    const auto parts = host();
+    if (!parts) return std::unexpected(parts.error());
+    {
+        const std::lock_guard lock(mutex_);
+        ++connecting_;
+    }
+    auto controller = parts->control->wait_for([&] { return start(*parts->host); });
+    if (!controller) {
+        const std::lock_guard lock(mutex_);
+        --connecting_;
+    }
+    return controller;
+}
+
 std::shared_ptr<Device> Services::bind(std::shared_ptr<Device> device,
                                        std::shared_ptr<driver::nvme::Controller> controller) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(bound_, [](const Bound& entry) { return entry.controller.expired(); });
-    bound_.push_back({device.get(), controller});
-    auto holder = std::make_shared<BoundDevice>(BoundDevice{std::move(controller), std::move(device)});
-    auto* plain = holder->device.get();
-    return {std::move(holder), plain};
+    --connecting_;
+    auto* const plain = device.get();
+    bound_.push_back({plain, std::move(controller)});
+    return {plain, [this, kept = std::move(device)](Device* gone) mutable {
+                kept.reset();
+                unbind(gone);
+            }};
+}
+
+void Services::unbind(const Device* device) {
+    std::shared_ptr<driver::nvme::Controller> controller;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found =
+            std::find_if(bound_.begin(), bound_.end(), [&](const Bound& entry) { return entry.device == device; });
+        if (found == bound_.end()) return;
+        controller = std::move(found->controller);
+        bound_.erase(found);
+        ++connecting_;  // as release() counts
+    }
+    release(std::move(controller));
+}
+
+void Services::release(std::shared_ptr<driver::nvme::Controller> controller) {
+    const std::lock_guard lock(mutex_);
+    --connecting_;
+    const bool used =
+        std::any_of(bound_.begin(), bound_.end(), [&](const Bound& entry) { return entry.controller == controller; });
+    // Whoever is connecting just now may have been given the same one: then it goes when the last holder does.
+    if (used || connecting_ > 0) return;
+    ++disconnecting_;
+    controller->shutdown([this] {
+        const std::lock_guard inner(mutex_);
+        --disconnecting_;
+        disconnected_.notify_all();
+    });
 }
 
 std::shared_ptr<driver::nvme::Controller> Services::controller_of(const Device& device) {
     const std::lock_guard lock(mutex_);
     for (const auto& entry : bound_) {
-        if (entry.device == &device) {
-            if (auto controller = entry.controller.lock()) return controller;
-        }
+        if (entry.device == &device) return entry.controller;
     }
     return nullptr;
 }

@@ -15,6 +15,8 @@
 #include <mqblk/context.h>
 #include <mqblk/error.h>
 
+#include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -53,17 +55,24 @@ class Services {
     /// A subsystem name that no other device of this context has.
     [[nodiscard]] std::string new_loop_nqn();
 
+    /// Connects by the task that `start` makes of the host; a controller that is shared with others stays theirs.
+    using ConnectTask = Task<Result<std::shared_ptr<driver::nvme::Controller>>>;
+    [[nodiscard]] Result<std::shared_ptr<driver::nvme::Controller>> connect(
+        const std::function<ConnectTask(driver::nvme::Host&)>& start);
     /// Keeps `controller` as long as the device that is returned; it is `device` otherwise.
     [[nodiscard]] std::shared_ptr<Device> bind(std::shared_ptr<Device> device,
                                                std::shared_ptr<driver::nvme::Controller> controller);
+    /// Gives back what connect() returned: disconnects it in order, unless devices still use it.
+    void release(std::shared_ptr<driver::nvme::Controller> controller);
     /// The controller that an opened device belongs to, or null.
     [[nodiscard]] std::shared_ptr<driver::nvme::Controller> controller_of(const Device& device);
 
   private:
     struct Bound {
         const Device* device;
-        std::weak_ptr<driver::nvme::Controller> controller;
+        std::shared_ptr<driver::nvme::Controller> controller;
     };
+    void unbind(const Device* device);
 
     const Context::Options options_;
     SteadyClock clock_;
@@ -75,6 +84,9 @@ class Services {
     std::shared_ptr<fabric::LoopTarget> loop_;
     unsigned loop_count_ = 0;
     std::vector<Bound> bound_;
+    unsigned connecting_ = 0;     ///< connect() calls that have not been bound or released yet
+    unsigned disconnecting_ = 0;  ///< controllers on their way out
+    std::condition_variable_any disconnected_;
 };
 
 }  // namespace mqblk::registry

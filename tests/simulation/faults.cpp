@@ -64,6 +64,7 @@ void Faults::strike_connection(Kind kind) {
     fabric::Fault fault;
     // One of the last few: those before have ended, most likely. Or the next to come, from its first bytes on.
     const bool coming = world_.random.below(4) == 0;
+    if (coming && std::exchange(struck_to_come_, made) == made) return;  // once is enough
     fault.connection = coming ? made : made - 1 - world_.random.below(std::min<std::uint64_t>(made, 4));
     fault.way = world_.random.below(2) == 0 ? fabric::Way::to_listener : fabric::Way::to_connector;
     const std::uint64_t within = world_.random.below(2) == 0 ? 512 : 128u << 10;
@@ -82,20 +83,29 @@ void Faults::refuse() {
     world_.network.refuse_next(count);
 }
 
+bool Faults::may_begin_outage() const {
+    return outages_ == 0 && world_.listening() && world_.sim.now() >= next_outage_;
+}
+
+void Faults::end_outage() {
+    --outages_;
+    next_outage_ = world_.sim.now() + up_to(options_.longest_outage);
+}
+
 void Faults::take_down() {
-    if (outages_ > 0) return;
+    if (!may_begin_outage()) return;
     ++outages_;
     const Duration outage = up_to(options_.longest_outage);
     world_.tell(fmt::format("the target's host is down for {} ms", ms(outage)));
     world_.network.host_down(world_.address);
     later(outage, [this] {
         world_.network.host_up(world_.address);
-        --outages_;
+        end_outage();
     });
 }
 
 void Faults::restart(bool power_cut) {
-    if (outages_ > 0 || !world_.listening()) return;
+    if (!may_begin_outage()) return;
     ++outages_;
     const Duration outage = up_to(options_.longest_outage);
     world_.tell(
@@ -110,7 +120,7 @@ void Faults::restart(bool power_cut) {
         later(outage, [this] {
             world_.start_listening();
             world_.network.host_up(world_.address);
-            --outages_;
+            end_outage();
         });
     });
 }
@@ -129,14 +139,14 @@ void Faults::change_conditions() {
 }
 
 void Faults::hang_disk() {
-    if (outages_ > 0) return;
+    if (!may_begin_outage()) return;
     ++outages_;
     const Duration outage = up_to(options_.longest_hang);
     world_.tell(fmt::format("the disk hangs for {} ms", ms(outage)));
     world_.disk().hang(true);
     later(outage, [this] {
         world_.disk().hang(false);
-        --outages_;
+        end_outage();
     });
 }
 

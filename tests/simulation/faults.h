@@ -45,6 +45,8 @@ class Faults {
     void schedule();
     void strike_connection(Kind);
     void refuse();
+    [[nodiscard]] bool may_begin_outage() const;
+    void end_outage();
     void take_down();
     void restart(bool power_cut);
     void change_conditions();
@@ -57,8 +59,9 @@ class Faults {
     const FaultOptions options_;
     std::vector<std::function<void()>> kinds_;
     bool stopped_ = false;
-    unsigned outages_ = 0;  // under way
-    std::uint64_t made_before_refusal_ = 0;
+    unsigned outages_ = 0;  // under way: one at most, and a time without between two
+    Time next_outage_{};
+    std::uint64_t made_before_refusal_ = 0, struck_to_come_ = 0;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

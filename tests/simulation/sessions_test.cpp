@@ -34,6 +34,24 @@ TEST(Session, SurvivesStallsAndSilence) {
     for_each_seed(40, [](std::uint64_t seed) { run_session(seed, plan_with({.stall = true, .drop = true})); });
 }
 
+// A command that the network holds back for longer than the host waits before it connects again may be carried out
+// after the host has sent it again and has overwritten what it wrote: the fabrics specification (1.1) has no fence
+// against that. So the reconnect delay must exceed what a network may delay, as it does here.
+TEST(Session, SurvivesStallsLongerThanItsTimeOuts) {
+    for_each_seed(40, [](std::uint64_t seed) {
+        SessionPlan plan = plan_with({.cut = true, .stall = true, .longest_stall = 5s});
+        plan.workload.operations = 600;
+        plan.workload.read_weight = 10;
+        plan.workload.most_bytes = 32u << 10;
+        plan.adjust = [](WorldOptions& world, driver::nvme::HostOptions& host) {
+            world.disk.bytes = 128u << 10;
+            host.reconnect_delay = 6s;
+            host.ctrl_loss_tmo = 600s;
+        };
+        run_session(seed, plan);
+    });
+}
+
 TEST(Session, SurvivesRefusalsOutagesAndRestarts) {
     for_each_seed(40, [](std::uint64_t seed) {
         run_session(seed, plan_with({.cut = true, .refuse = true, .down = true, .restart = true}));

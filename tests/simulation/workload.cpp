@@ -238,34 +238,35 @@ std::string Workload::pending() const {
     return text;
 }
 
-bool verify(World& world, Device& device, Reactor& reactor, Model& model) {
+std::optional<Status> submit_and_wait(World& world, Device& device, Reactor& reactor, Bio& bio, Duration bound) {
     auto channel = device.channel(reactor);
-    if (!channel) return false;
-    const std::uint64_t sectors_per_block = model.block_bytes() / sector_bytes;
+    if (!channel) return std::nullopt;
+    bool done = false;
+    bio.context = &done;
+    bio.done = [](Bio& ended) noexcept { *static_cast<bool*>(ended.context) = true; };
+    (*channel)->submit(bio);
+    if (!world.run_until([&] { return done; }, bound)) return std::nullopt;
+    return bio.status;
+}
+
+bool verify(World& world, Device& device, Reactor& reactor, Model& model) {
     constexpr std::size_t piece_bytes = 64u << 10;
     std::vector<std::byte> memory(piece_bytes);
     for (std::uint64_t first = 0; first < model.blocks();) {
         const std::uint64_t count = std::min<std::uint64_t>(model.blocks() - first, piece_bytes / model.block_bytes());
         const Segment segment{memory.data(), count * model.block_bytes()};
-        bool done = false;
         Bio bio;
-        bio.op = Op::read;
-        bio.sector = first * sectors_per_block;
-        bio.sectors = count * sectors_per_block;
+        bio.sector = first * model.block_bytes() / sector_bytes;
+        bio.sectors = segment.bytes / sector_bytes;
         bio.data = {&segment, 1};
-        bio.context = &done;
-        bio.done = [](Bio& ended) noexcept { *static_cast<bool*>(ended.context) = true; };
         std::ranges::fill(memory, garbage);
         const std::uint64_t stamp = model.stamp();
-        (*channel)->submit(bio);
-        if (!world.run_until([&] { return done; }, std::chrono::minutes(10))) return false;
-        if (bio.status != Status::ok) {
-            ADD_FAILURE() << "verifying from block " << first << ": " << to_string(bio.status) << "\n" << world.story();
-            return false;
-        }
-        const auto wrong = model.check(std::span(memory).first(segment.bytes), first, stamp);
+        const auto status = submit_and_wait(world, device, reactor, bio, std::chrono::minutes(10));
+        std::string wrong = "the read has not ended";
+        if (status) wrong = to_string(*status);
+        if (status == Status::ok) wrong = model.check(std::span(memory).first(segment.bytes), first, stamp);
         if (!wrong.empty()) {
-            ADD_FAILURE() << "at the end: " << wrong << "\n" << world.story();
+            ADD_FAILURE() << "at the end, from block " << first << ": " << wrong << "\n" << world.story();
             return false;
         }
         first += count;

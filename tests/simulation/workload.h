@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -70,6 +71,9 @@ class Workload {
     unsigned to_begin_, outstanding_ = 0, succeeded_ = 0, failed_ = 0;
     std::uint64_t begun_ = 0;
 };
+
+/// One operation; its status, or nothing if it has not ended within `bound` (it is ended then).
+[[nodiscard]] std::optional<Status> submit_and_wait(World&, Device&, Reactor&, Bio&, Duration bound);
 
 /// Reads the whole of what the model knows and checks it. False if an operation failed.
 [[nodiscard]] bool verify(World&, Device&, Reactor&, Model&);

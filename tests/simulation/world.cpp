@@ -45,7 +45,7 @@ driver::nvme::HostOptions quick_host() {
 HostSide::HostSide(World& world, driver::nvme::HostOptions options, unsigned io_reactors)
     : world_(world), options_(std::move(options)), control_(world.sim.make_reactor()) {
     for (unsigned i = 0; i < io_reactors; ++i) io_.push_back(world.sim.make_reactor());
-    host_ = std::make_unique<driver::nvme::Host>(*control_, world.network);
+    host_ = std::make_unique<driver::nvme::Host>(*control_, world.dialling);
 }
 
 HostSide::~HostSide() {

@@ -36,6 +36,26 @@ struct WorldOptions {
 
 class World;
 
+/// The network as hosts see it: it remembers when they tried to connect.
+class Dialling final : public fabric::Network {
+  public:
+    explicit Dialling(SimulatedWorld& sim, fabric::Network& network) : sim_(sim), network_(network) {}
+    Task<Result<std::unique_ptr<fabric::Connection>>> connect(Reactor& reactor, fabric::Address address,
+                                                              Duration timeout) override {
+        attempts.push_back(sim_.now());
+        return network_.connect(reactor, std::move(address), timeout);
+    }
+    Result<std::unique_ptr<fabric::Listener>> listen(Reactor& reactor, const fabric::Address& address,
+                                                     std::function<void(Token)> accepted) override {
+        return network_.listen(reactor, address, std::move(accepted));
+    }
+    std::vector<Time> attempts;
+
+  private:
+    SimulatedWorld& sim_;
+    fabric::Network& network_;
+};
+
 /// A host with a connected controller: its control reactor, and reactors for I/O.
 class HostSide {
   public:
@@ -71,6 +91,7 @@ class World {
     SimulatedWorld sim;
     SeededRandom random;  ///< the scenario's
     fabric::SimulatedNetwork network;
+    Dialling dialling{sim, network};
     const fabric::Address address{"192.0.2.1", 4420};
 
     [[nodiscard]] device::nvme::Target& target() { return *target_; }

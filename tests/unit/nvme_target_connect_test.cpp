@@ -264,23 +264,5 @@ TEST_F(Connect, KeepAliveValues) {
     }
 }
 
-TEST_F(Connect, KeepAliveExpires) {
-    ConnectOptions options;
-    options.keep_alive_ms = 1;
-    const auto admin_queue = open_admin(options);
-    const auto queue = open_io(1);
-    const std::uint32_t nsid = add(null(1 << 20));
-    // Traffic on any queue keeps it alive for longer than its time …
-    const Time start = reactor->now();
-    while (reactor->now() < start + std::chrono::milliseconds(2500)) {
-        EXPECT_EQ(queue->code(io(wire::io_opcode::flush, nsid)), status::success);
-        if (queue->closed()) break;
-    }
-    EXPECT_FALSE(queue->closed());
-    // … and silence ends it.
-    queue->turn_until([&] { return queue->closed(); });
-    admin_queue->turn_until([&] { return admin_queue->closed(); });
-}
-
 }  // namespace
 }  // namespace mqblk::nvme_test

@@ -122,11 +122,9 @@ class ListCommand final : public Command {
             if (entry.transport == "tcp" && entry.subsystem_type == "nvme subsystem" && !known)
                 nqns.push_back(entry.nqn);
         }
-        const auto parts = services.host();
-        if (!parts) return std::unexpected(parts.error());
         for (const auto& nqn : nqns) {
-            const auto controller =
-                parts->control->wait_for([&] { return parts->host->connect(*asked, nqn, short_lived(host_nqn_)); });
+            auto controller = services.connect(
+                [&](driver::nvme::Host& host) { return host.connect(*asked, nqn, short_lived(host_nqn_)); });
             if (!controller) return std::unexpected(controller.error());
             for (const auto nsid : (*controller)->namespaces()) {
                 const auto device = (*controller)->device(nsid);
@@ -135,6 +133,7 @@ class ListCommand final : public Command {
                 all.push_back({namespace_uri(*asked, nqn, nsid), nqn, identity.model, identity.serial, identity.uuid,
                                nsid, (*device)->sectors() * sector_bytes, (*device)->limits().logical_block_size});
             }
+            services.release(std::move(*controller));
         }
         return {};
     }

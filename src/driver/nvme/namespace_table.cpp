@@ -30,32 +30,39 @@ block::Disk disk_of_namespace(const NamespaceFacts& facts, const ControllerFacts
 
 }  // namespace
 
+NamespaceTable::~NamespaceTable() {
+    for (const std::uint32_t nsid : list()) static_cast<void>(take_out(nsid));
+}
+
 std::vector<std::uint32_t> NamespaceTable::list() const {
     const std::scoped_lock lock(mutex_);
     std::vector<std::uint32_t> result;
     result.reserve(entries_.size());
-    for (const auto& [nsid, entry] : entries_) result.push_back(nsid);
+    entries_.for_each(0, [&](std::uint32_t nsid, const Entry&) {
+        result.push_back(nsid);
+        return true;
+    });
     return result;
 }
 
 bool NamespaceTable::contains(std::uint32_t nsid) const {
     const std::scoped_lock lock(mutex_);
-    return entries_.contains(nsid);
+    return entries_.load(nsid) != nullptr;
 }
 
 Result<std::shared_ptr<Device>> NamespaceTable::open(std::uint32_t nsid, const std::string& controller,
                                                      const ControllerFacts& facts,
                                                      const std::function<std::shared_ptr<block::QueueSet>()>& queues) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = entries_.find(nsid);
-    if (found == entries_.end()) {
-        std::vector<std::uint32_t> there;
-        for (const auto& [id, entry] : entries_) there.push_back(id);
+    std::unique_lock lock(mutex_);
+    Entry* const found = entries_.load(nsid);
+    if (found == nullptr) {
+        lock.unlock();
+        const auto there = list();
         return fail(Errc::not_found, there.empty() ? fmt::format("{} has no namespaces", controller)
                                                    : fmt::format("{} has no namespace {}; it has {}", controller, nsid,
                                                                  fmt::join(there, ", ")));
     }
-    Entry& entry = found->second;
+    Entry& entry = *found;
     if (auto disk = entry.disk.lock()) return disk;
     if (entry.io == nullptr) {
         entry.io = std::make_unique<NamespaceIo>(nsid, static_cast<std::uint8_t>(entry.facts.block_shift - 9));
@@ -73,7 +80,13 @@ void NamespaceTable::update(const NamespaceFacts& facts) {
     std::shared_ptr<Device> replaced, changed;
     {
         const std::scoped_lock lock(mutex_);
-        Entry& entry = entries_[facts.nsid];
+        Entry* found = entries_.load(facts.nsid);
+        if (found == nullptr) {
+            auto made = std::make_unique<Entry>();
+            found = made.get();
+            if (entries_.insert(facts.nsid, *found)) static_cast<void>(made.release());
+        }
+        Entry& entry = *found;
         if (entry.facts.nsid != 0 && !entry.facts.same_disk(facts)) {
             replaced = entry.disk.lock();
             retire(entry);
@@ -87,34 +100,23 @@ void NamespaceTable::update(const NamespaceFacts& facts) {
     if (changed) block::update_disk(*changed, facts.limits, facts.sectors, facts.read_only);
 }
 
+/// Its disk, if one is open.
+std::shared_ptr<Device> NamespaceTable::take_out(std::uint32_t nsid) {
+    const std::scoped_lock lock(mutex_);
+    const std::unique_ptr<Entry> entry(entries_.erase(nsid));
+    if (entry == nullptr) return nullptr;
+    retire(*entry);
+    return entry->disk.lock();
+}
+
 void NamespaceTable::keep_only(const std::set<std::uint32_t>& active) {
-    std::vector<std::shared_ptr<Device>> gone;
-    {
-        const std::scoped_lock lock(mutex_);
-        for (auto at = entries_.begin(); at != entries_.end();) {
-            if (active.contains(at->first)) {
-                ++at;
-                continue;
-            }
-            if (auto disk = at->second.disk.lock()) gone.push_back(std::move(disk));
-            retire(at->second);
-            at = entries_.erase(at);
-        }
+    for (const std::uint32_t nsid : list()) {
+        if (!active.contains(nsid)) remove(nsid);
     }
-    for (const auto& disk : gone) disk->remove();
 }
 
 void NamespaceTable::remove(std::uint32_t nsid) {
-    std::shared_ptr<Device> gone;
-    {
-        const std::scoped_lock lock(mutex_);
-        const auto found = entries_.find(nsid);
-        if (found == entries_.end()) return;
-        gone = found->second.disk.lock();
-        retire(found->second);
-        entries_.erase(found);
-    }
-    if (gone) gone->remove();
+    if (const auto gone = take_out(nsid)) gone->remove();
 }
 
 }  // namespace mqblk::driver::nvme

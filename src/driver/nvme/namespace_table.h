@@ -5,6 +5,7 @@
 // another disk under the same number, replaced. Disks are made when they are asked for. Any thread.
 #pragma once
 
+#include "base/xarray.h"
 #include "block/queue.h"
 #include "driver/nvme/io_map.h"
 #include "driver/nvme/namespace_facts.h"
@@ -14,7 +15,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -26,6 +26,11 @@ namespace mqblk::driver::nvme {
 
 class NamespaceTable {
   public:
+    NamespaceTable() = default;
+    ~NamespaceTable();
+    NamespaceTable(const NamespaceTable&) = delete;
+    NamespaceTable& operator=(const NamespaceTable&) = delete;
+
     [[nodiscard]] std::vector<std::uint32_t> list() const;
     [[nodiscard]] bool contains(std::uint32_t nsid) const;
 
@@ -47,9 +52,10 @@ class NamespaceTable {
         std::unique_ptr<NamespaceIo> io;
     };
     void retire(Entry&) noexcept;
+    [[nodiscard]] std::shared_ptr<Device> take_out(std::uint32_t nsid);
 
-    mutable std::mutex mutex_;
-    std::map<std::uint32_t, Entry> entries_;
+    mutable std::mutex mutex_;                           ///< I/O never comes here: a disk knows its namespace
+    XArray<Entry> entries_;                              ///< owns what it holds
     std::vector<std::unique_ptr<NamespaceIo>> retired_;  ///< of removed disks that may still have requests
 };
 
