@@ -14,7 +14,7 @@ namespace mqblk::block {
 
 namespace {
 constexpr unsigned max_queues = 1024;
-constexpr std::uint64_t max_bytes = std::uint64_t{1} << 62;  // so that no file offset or address arithmetic wraps
+constexpr std::uint64_t max_size_bytes = std::uint64_t{1} << 62;  // so that no file offset or address arithmetic wraps
 }  // namespace
 
 Result<> check_disk_options(std::string_view what, const DiskOptions& options, std::uint64_t bytes) {
@@ -30,7 +30,7 @@ Result<> check_disk_options(std::string_view what, const DiskOptions& options, s
         return refuse(fmt::format("depth={}: must be from 1 to {}", options.depth, TagSet::max_tags));
     }
     if (bytes == 0) return refuse("size=0: must be at least one block; give size=, such as size=1G");
-    if (bytes > max_bytes) return refuse(fmt::format("size={}: must be at most {} bytes", bytes, max_bytes));
+    if (bytes > max_size_bytes) return refuse(fmt::format("size={}: must be at most {} bytes", bytes, max_size_bytes));
     if (bytes % options.block != 0) {
         return refuse(fmt::format("size={}: must be a multiple of block={}; the next such size is {}", bytes,
                                   options.block, (bytes / options.block + 1) * options.block));
