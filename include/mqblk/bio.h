@@ -22,7 +22,9 @@ inline constexpr unsigned sector_bytes = 512;
 enum class Op : std::uint8_t { read, write, flush, discard, write_zeroes };
 inline constexpr unsigned op_count = 5;
 
-[[nodiscard]] constexpr bool carries_data(Op op) noexcept { return op == Op::read || op == Op::write; }
+[[nodiscard]] constexpr bool carries_data(Op op) noexcept {
+    return op == Op::read || op == Op::write;
+}
 [[nodiscard]] constexpr bool changes_data(Op op) noexcept {
     return op == Op::write || op == Op::discard || op == Op::write_zeroes;
 }
@@ -61,16 +63,16 @@ struct Bio {
 
     /// The block layer's while the bio is submitted; nothing here is for callers.
     struct Progress {
-        Bio* next = nullptr;             ///< link in whichever list holds the bio
-        std::uint64_t issued = 0;        ///< sectors already turned into requests
-        std::uint32_t segment = 0;       ///< where the next piece starts: index in `data` …
-        std::uint32_t pieces = 0;        ///< requests outstanding, plus one while pieces remain to be cut
-        std::size_t segment_offset = 0;  ///< … and bytes into that segment
-        std::int64_t queued_ns = 0;      ///< when it was submitted
+        Bio* next = nullptr;                    ///< link in whichever list holds the bio
+        std::uint64_t issued = 0;               ///< sectors already turned into requests
+        std::uint32_t segment = 0;              ///< where the next piece starts: index in `data` …
+        std::uint32_t pieces = 0;               ///< requests outstanding, plus one while pieces remain to be cut
+        std::size_t segment_offset = 0;         ///< … and bytes into that segment
+        std::int64_t queued_ns = 0;             ///< when it was submitted
         block::ChannelCore* channel = nullptr;  ///< where it was submitted
-        Bio* last = nullptr;             ///< while it waits or is merged: the last of the bios chained behind it
-        std::uint32_t segments = 0;      ///< … and how many memory pieces all of them have; 0 = not counted
-        std::uint8_t stage = 0;          ///< position in a flush sequence
+        Bio* last = nullptr;                    ///< while it waits or is merged: the last of the bios chained behind it
+        std::uint32_t segments = 0;             ///< … and how many memory pieces all of them have; 0 = not counted
+        std::uint8_t stage = 0;                 ///< position in a flush sequence
     } progress;
 };
 

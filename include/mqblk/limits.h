@@ -29,9 +29,9 @@ struct QueueLimits {
     std::uint64_t virt_boundary_mask = 0;        ///< between two pieces, end and start lie on multiples of mask + 1
     std::uint32_t dma_alignment = 0;             ///< mask: address and length of each piece have these bits clear
 
-    std::uint32_t max_discard_sectors = 0;     ///< 0 = no discard
-    std::uint32_t discard_granularity = 0;     ///< bytes
-    std::uint32_t discard_alignment = 0;       ///< bytes from the device's start to the first granule
+    std::uint32_t max_discard_sectors = 0;       ///< 0 = no discard
+    std::uint32_t discard_granularity = 0;       ///< bytes
+    std::uint32_t discard_alignment = 0;         ///< bytes from the device's start to the first granule
     std::uint32_t max_write_zeroes_sectors = 0;  ///< 0 = no write zeroes
 
     bool write_cache = false;  ///< acknowledged writes may sit in a volatile cache: flush means something

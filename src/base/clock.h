@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time as an interface, so that a simulation can own it. All times are monotonic; nothing in mqblk decides by wall clock.
+// Time as an interface, so that a simulation can own it. All times are monotonic; nothing in mqblk decides by wall
+// clock.
 #pragma once
 
 #include <chrono>

@@ -17,8 +17,9 @@ template <std::unsigned_integral T, std::endian Order>
 class WireInteger {
   public:
     constexpr WireInteger() noexcept = default;
-    constexpr WireInteger(T value) noexcept : bytes_(std::bit_cast<Bytes>(swap(value))) {}  // NOLINT: implicit both ways
-    constexpr operator T() const noexcept { return swap(std::bit_cast<T>(bytes_)); }        // NOLINT: by design
+    constexpr WireInteger(T value) noexcept
+        : bytes_(std::bit_cast<Bytes>(swap(value))) {}                                // NOLINT: implicit both ways
+    constexpr operator T() const noexcept { return swap(std::bit_cast<T>(bytes_)); }  // NOLINT: by design
     [[nodiscard]] constexpr T value() const noexcept { return *this; }
 
   private:

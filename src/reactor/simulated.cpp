@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduler of the simulated world. Invariant: virtual time moves only while no reactor that may run is awake, or by
-// single ticks where one of them would otherwise hold it up for ever.
+// The scheduler of the simulated world. Invariant: virtual time moves only while no reactor that may run is awake, or
+// by single ticks where one of them would otherwise hold it up for ever.
 #include "reactor/simulated.h"
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@ using namespace wire;
 using namespace wire::nvme_tcp;
 namespace io_opcode = wire::nvme::io_opcode;
 
-constexpr std::uint32_t transfer_bytes = 65536;
+constexpr std::uint32_t cut_transfer_bytes = 65536;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::size_t stride = 37;  // dozens of times slower: a sample, with all that lies near PDU boundaries
 #else
@@ -72,15 +72,15 @@ class CutTest : public testing::Test {
 
 TEST_F(CutTest, ReadAnswer) {
     for (const Digests digests : {Digests{false, false}, Digests{true, true}}) {
-        const std::size_t total = 24 + transfer_bytes + (digests.header ? 4 : 0) + (digests.data ? 4 : 0);
+        const std::size_t total = 24 + cut_transfer_bytes + (digests.header ? 4 : 0) + (digests.data ? 4 : 0);
         for (std::size_t cut = 0; cut <= total; ++cut) {
             if (!interesting(cut, total)) continue;
             auto queue = connect(digests);
             std::size_t left = cut;
             queue.link->line.target_end->send_limit = [&left] { return std::exchange(left, 0); };
             const std::size_t before = queue.link->line.to_host->bytes.size();
-            ASSERT_TRUE(
-                queue.host->send(queue.host->capsule(ScriptedHost::io(io_opcode::read, 1, 0, transfer_bytes / 512))));
+            ASSERT_TRUE(queue.host->send(
+                queue.host->capsule(ScriptedHost::io(io_opcode::read, 1, 0, cut_transfer_bytes / 512))));
             ASSERT_TRUE(served_.pump_until([&] { return queue.link->line.to_host->bytes.size() == before + cut; }));
             served_.pump();
             queue.host.reset();
@@ -91,14 +91,14 @@ TEST_F(CutTest, ReadAnswer) {
 }
 
 TEST_F(CutTest, WriteData) {
-    const Bytes data(transfer_bytes, std::byte{0x5a});
+    const Bytes data(cut_transfer_bytes, std::byte{0x5a});
     for (const Digests digests : {Digests{false, false}, Digests{true, true}}) {
-        const std::size_t total = 24 + transfer_bytes + (digests.header ? 4 : 0) + (digests.data ? 4 : 0);
+        const std::size_t total = 24 + cut_transfer_bytes + (digests.header ? 4 : 0) + (digests.data ? 4 : 0);
         for (std::size_t cut = 0; cut <= total; ++cut) {
             if (!interesting(cut, total)) continue;
             auto queue = connect(digests);
-            ASSERT_TRUE(
-                queue.host->send(queue.host->capsule(ScriptedHost::io(io_opcode::write, 1, 0, transfer_bytes / 512))));
+            ASSERT_TRUE(queue.host->send(
+                queue.host->capsule(ScriptedHost::io(io_opcode::write, 1, 0, cut_transfer_bytes / 512))));
             const auto r2t = queue.host->expect<R2T>();
             ASSERT_TRUE(r2t);
             const Bytes pdu = queue.host->h2c_data(1, r2t->ttag, 0, data, true);

@@ -8,7 +8,6 @@
 namespace mqblk::nvme_test {
 namespace {
 
-namespace opcode = wire::admin_opcode;
 namespace feature = wire::feature_id;
 
 class Admin : public TargetTest {
@@ -18,17 +17,17 @@ class Admin : public TargetTest {
     Bytes identify(std::uint8_t cns, std::uint32_t nsid = 0, std::uint16_t expected = status::success,
                    std::uint8_t csi = 0) {
         Bytes page(4096, std::byte{0xee});
-        EXPECT_EQ(queue->code(admin(opcode::identify, cns, std::uint32_t{csi} << 24, nsid), page), expected)
+        EXPECT_EQ(queue->code(admin(wire::admin_opcode::identify, cns, std::uint32_t{csi} << 24, nsid), page), expected)
             << "CNS " << int{cns};
         return page;
     }
     std::uint64_t get(std::uint8_t id, std::uint8_t select = 0) {
-        const Exchange& answer = queue->run(admin(opcode::get_features, id | std::uint32_t{select} << 8));
+        const Exchange& answer = queue->run(admin(wire::admin_opcode::get_features, id | std::uint32_t{select} << 8));
         EXPECT_EQ(answer.code(), status::success) << int{id};
         return answer.result();
     }
     std::uint16_t set(std::uint8_t id, std::uint32_t value) {
-        return queue->code(admin(opcode::set_features, id, value));
+        return queue->code(admin(wire::admin_opcode::set_features, id, value));
     }
 
     std::unique_ptr<Queue> queue;
@@ -149,7 +148,7 @@ TEST_F(Admin, IdentifiersSurviveARestart) {
 TEST_F(Admin, NumberOfQueues) {
     const std::uint32_t most = target.limits().max_io_queues;
     const auto ask = [&](std::uint32_t value) {
-        return queue->run(admin(opcode::set_features, feature::number_of_queues, value));
+        return queue->run(admin(wire::admin_opcode::set_features, feature::number_of_queues, value));
     };
     EXPECT_EQ(ask(wire::queue_counts(4, 4)).result(), wire::queue_counts(4, 4));
     EXPECT_EQ(get(feature::number_of_queues), wire::queue_counts(4, 4));
@@ -177,36 +176,40 @@ TEST_F(Admin, Features) {
     EXPECT_EQ(get(feature::arbitration), 0u);
     for (const std::uint8_t unknown : {0x00, 0x03, 0x0c, 0x10, 0x84, 0xc0, 0xff}) {
         EXPECT_EQ(set(unknown, 0), status::invalid_field) << int{unknown};
-        EXPECT_EQ(queue->code(admin(opcode::get_features, unknown)), status::invalid_field) << int{unknown};
+        EXPECT_EQ(queue->code(admin(wire::admin_opcode::get_features, unknown)), status::invalid_field) << int{unknown};
     }
-    EXPECT_EQ(queue->code(admin(opcode::set_features, feature::volatile_write_cache | wire::feature_save, 1)),
-              status::feature_not_saveable);
-    EXPECT_EQ(queue->code(admin(opcode::get_features, feature::keep_alive_timer | 4u << 8)), status::invalid_field);
+    EXPECT_EQ(
+        queue->code(admin(wire::admin_opcode::set_features, feature::volatile_write_cache | wire::feature_save, 1)),
+        status::feature_not_saveable);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::get_features, feature::keep_alive_timer | 4u << 8)),
+              status::invalid_field);
 }
 
 TEST_F(Admin, FeaturesWithData) {
     Bytes host(16), behavior = pattern(512, 3), back(512), time(8);
-    EXPECT_EQ(queue->code(admin(opcode::get_features, feature::host_id, 1), host), status::success);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::get_features, feature::host_id, 1), host), status::success);
     EXPECT_EQ(host, Bytes(16, std::byte{7}));
-    EXPECT_EQ(queue->code(admin(opcode::get_features, feature::host_id, 0), std::span(host).first(8)),
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::get_features, feature::host_id, 0), std::span(host).first(8)),
               status::invalid_field);
-    EXPECT_EQ(queue->code(admin(opcode::set_features, feature::host_id, 1), host), status::command_sequence_error);
-    EXPECT_EQ(queue->code(admin(opcode::set_features, feature::host_behavior), behavior), status::success);
-    EXPECT_EQ(queue->code(admin(opcode::get_features, feature::host_behavior), back), status::success);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::set_features, feature::host_id, 1), host),
+              status::command_sequence_error);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::set_features, feature::host_behavior), behavior), status::success);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::get_features, feature::host_behavior), back), status::success);
     EXPECT_EQ(back, behavior);
-    EXPECT_EQ(queue->code(admin(opcode::get_features, feature::host_behavior), host), status::sgl_invalid_data_length);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::get_features, feature::host_behavior), host),
+              status::sgl_invalid_data_length);
     const le64 stamp = 1'700'000'000'000;
     std::memcpy(time.data(), &stamp, 8);
-    EXPECT_EQ(queue->code(admin(opcode::set_features, feature::timestamp), time), status::success);
-    EXPECT_EQ(queue->code(admin(opcode::get_features, feature::timestamp), time), status::success);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::set_features, feature::timestamp), time), status::success);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::get_features, feature::timestamp), time), status::success);
     const std::uint64_t now = as<le64>(time) & 0xffff'ffff'ffff;
     EXPECT_GE(now, stamp);
     EXPECT_LT(now, stamp + 600'000);
 }
 
 TEST_F(Admin, EventsAreMaskedUntilTheLogIsRead) {
-    Exchange& first = queue->start(admin(opcode::async_event_request));
-    Exchange& second = queue->start(admin(opcode::async_event_request));
+    Exchange& first = queue->start(admin(wire::admin_opcode::async_event_request));
+    Exchange& second = queue->start(admin(wire::admin_opcode::async_event_request));
     const std::uint32_t nsid = add(ram(1 << 20));
     queue->turn_until([&] { return first.done; });
     EXPECT_EQ(first.result(), wire::event_result(2, 0x00, 0x04));
@@ -225,22 +228,22 @@ TEST_F(Admin, EventsAreMaskedUntilTheLogIsRead) {
 TEST_F(Admin, AnEventWaitsForARequest) {
     add(ram(1 << 20));
     for (int i = 0; i < 20; ++i) queue->turn();
-    const Exchange& request = queue->run(admin(opcode::async_event_request));
+    const Exchange& request = queue->run(admin(wire::admin_opcode::async_event_request));
     EXPECT_EQ(request.result(), wire::event_result(2, 0x00, 0x04));
 }
 
 TEST_F(Admin, EventRequestsAreLimitedAndCanBeAborted) {
     std::vector<Exchange*> held;
     for (unsigned i = 0; i < target.limits().async_events; ++i) {
-        held.push_back(&queue->start(admin(opcode::async_event_request)));
+        held.push_back(&queue->start(admin(wire::admin_opcode::async_event_request)));
     }
-    EXPECT_EQ(queue->code(admin(opcode::async_event_request)), status::async_event_limit_exceeded);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::async_event_request)), status::async_event_limit_exceeded);
     const std::uint32_t id = held[1]->loop.command.command_id;
-    EXPECT_EQ(queue->run(admin(opcode::abort, id << 16)).result(), 0u);
+    EXPECT_EQ(queue->run(admin(wire::admin_opcode::abort, id << 16)).result(), 0u);
     EXPECT_TRUE(held[1]->done);
     EXPECT_EQ(held[1]->code(), status::aborted_by_request);
-    EXPECT_EQ(queue->run(admin(opcode::abort, id << 16)).result(), 1u) << "not there any more";
-    EXPECT_EQ(queue->run(admin(opcode::abort, 5u << 16 | 1)).result(), 1u);
+    EXPECT_EQ(queue->run(admin(wire::admin_opcode::abort, id << 16)).result(), 1u) << "not there any more";
+    EXPECT_EQ(queue->run(admin(wire::admin_opcode::abort, 5u << 16 | 1)).result(), 1u);
     ASSERT_EQ(queue->code(property_set(wire::property::cc, enable_value | wire::cc::shutdown_normal)), status::success);
     for (const Exchange* request : held) EXPECT_TRUE(request->done);
 }
@@ -264,13 +267,13 @@ TEST_F(Admin, ErrorLogNewestFirst) {
 TEST_F(Admin, LogsAndTheirBounds) {
     const auto effects = as<wire::EffectsLog>(read_log(*queue, wire::log_id::effects, 0, 4096));
     EXPECT_EQ(effects.io[wire::io_opcode::write], wire::effect::supported | wire::effect::changes_data);
-    EXPECT_EQ(effects.admin[opcode::identify], wire::effect::supported);
+    EXPECT_EQ(effects.admin[wire::admin_opcode::identify], wire::effect::supported);
     EXPECT_EQ(effects.admin[0x80], 0u) << "no Format";
     const auto firmware = as<wire::FirmwareLog>(read_log(*queue, wire::log_id::firmware, 0, 512));
     EXPECT_EQ(firmware.active, 1);
     const auto ask = [&](std::uint8_t id, std::uint64_t offset, std::size_t bytes) {
         Bytes page(bytes);
-        wire::Command command = admin(opcode::get_log_page);
+        wire::Command command = admin(wire::admin_opcode::get_log_page);
         wire::set_log_request(command, id, offset, bytes);
         return queue->code(command, page);
     };
@@ -283,7 +286,7 @@ TEST_F(Admin, LogsAndTheirBounds) {
         EXPECT_EQ(ask(unknown, 0, 64), status::invalid_log_page) << int{unknown};
     }
     Bytes huge(target.limits().max_transfer_bytes + 4);
-    wire::Command command = admin(opcode::get_log_page);
+    wire::Command command = admin(wire::admin_opcode::get_log_page);
     wire::set_log_request(command, wire::log_id::error, 0, huge.size());
     EXPECT_EQ(queue->code(command, huge), status::invalid_field);
     for (const std::uint8_t unknown : {0x00, 0x01, 0x04, 0x05, 0x0d, 0x10, 0x11, 0x14, 0x15, 0x7c, 0x80, 0x84, 0xff}) {
@@ -298,7 +301,7 @@ Bytes read_in_pieces(Queue& queue, std::uint8_t id, std::size_t total, std::size
     while (log.size() < total) {
         const std::size_t bytes = std::min(piece, total - log.size());
         Bytes page(bytes);
-        wire::Command command = admin(opcode::get_log_page);
+        wire::Command command = admin(wire::admin_opcode::get_log_page);
         wire::set_log_request(command, id, log.size(), bytes, wire::log_retain_event);
         EXPECT_EQ(queue.code(command, page), status::success);
         log.insert(log.end(), page.begin(), page.end());
@@ -401,7 +404,7 @@ TEST_F(Discovery, ShowsWhatTheHostMayUseAndTheAskedTransport) {
 }
 
 TEST_F(Discovery, EventOnChange) {
-    Exchange& request = queue->start(admin(opcode::async_event_request));
+    Exchange& request = queue->start(admin(wire::admin_opcode::async_event_request));
     for (int i = 0; i < 5; ++i) queue->turn();
     EXPECT_FALSE(request.done);
     ASSERT_TRUE(target.add_subsystem({.nqn = "nqn.2026-01.io.mqblk:second", .serial = {}, .allowed_hosts = {}}));
@@ -412,16 +415,17 @@ TEST_F(Discovery, EventOnChange) {
 TEST_F(Discovery, OnlyItsOwnCommands) {
     Bytes page(4096);
     const auto id = [&] {
-        EXPECT_EQ(queue->code(admin(opcode::identify, wire::cns::controller), page), status::success);
+        EXPECT_EQ(queue->code(admin(wire::admin_opcode::identify, wire::cns::controller), page), status::success);
         return as<wire::IdentifyController>(page);
     }();
     EXPECT_EQ(id.cntrltype, wire::controller_type::discovery);
     EXPECT_EQ(id.oaes, wire::oaes::discovery_change);
     EXPECT_EQ(wire::text_of(id.subnqn), wire::discovery_nqn);
-    EXPECT_EQ(queue->code(admin(opcode::identify, wire::cns::active_namespaces), page), status::invalid_field);
-    EXPECT_EQ(queue->code(admin(opcode::abort)), status::invalid_opcode);
-    EXPECT_EQ(queue->code(admin(opcode::get_features, feature::number_of_queues)), status::invalid_field);
-    wire::Command smart = admin(opcode::get_log_page);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::identify, wire::cns::active_namespaces), page),
+              status::invalid_field);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::abort)), status::invalid_opcode);
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::get_features, feature::number_of_queues)), status::invalid_field);
+    wire::Command smart = admin(wire::admin_opcode::get_log_page);
     wire::set_log_request(smart, wire::log_id::smart, 0, 512);
     EXPECT_EQ(queue->code(smart, std::span(page).first(512)), status::invalid_log_page);
     ConnectOptions options;

@@ -65,9 +65,9 @@ class alignas(64) Namespace : public std::enable_shared_from_this<Namespace> {
     const std::uint32_t slot;
     const std::uint8_t block_shift;
     std::atomic<bool> read_only;
-    std::atomic<bool> removed{false};      ///< its device is gone
-    std::atomic<bool> can_discard{false};  ///< else discards are left undone
-    std::atomic<bool> can_zero{false};     ///< else zeroes are written
+    std::atomic<bool> removed{false};           ///< its device is gone
+    std::atomic<bool> can_discard{false};       ///< else discards are left undone
+    std::atomic<bool> can_zero{false};          ///< else zeroes are written
     std::atomic<std::uint32_t> memory_mask{0};  ///< QueueLimits::dma_alignment
 
     // Constant.
