@@ -131,13 +131,12 @@ void UringReactor::wake() noexcept {
 }
 
 void UringReactor::post(std::function<void()> task) {
-    bool first = false;
-    {
-        const std::lock_guard lock(posted_mutex_);
-        first = posted_.empty();
-        posted_.push_back(std::move(task));
-        has_posted_.store(true, std::memory_order_seq_cst);
-    }
+    // All under the mutex: the task may be what the reactor's owner waits for before it destroys the reactor, and it
+    // cannot be taken before the mutex is free and nothing of the reactor is touched here any more.
+    const std::lock_guard lock(posted_mutex_);
+    const bool first = posted_.empty();
+    posted_.push_back(std::move(task));
+    has_posted_.store(true, std::memory_order_seq_cst);
     if (use_ == Use::shared ? first : sleeping_.load(std::memory_order_seq_cst)) notify();
 }
 

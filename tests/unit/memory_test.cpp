@@ -265,7 +265,9 @@ TEST(BufferPool, RandomTrafficKeepsEveryPromise) {
 }
 
 TEST(BufferPool, IdleMemoryGoesBack) {
-    test::ManualReactor reactor;
+    test::ManualClock clock;
+    SeededRandom random(1);
+    test::ManualReactor reactor(clock, random);
     const auto pool = *BufferPool::create(1 << 20, 64 * 1024);
     const block::PoolTrimmer trimmer(reactor, *pool);
     EXPECT_EQ(resident_pages(pool->arena()), 0u);
@@ -278,9 +280,11 @@ TEST(BufferPool, IdleMemoryGoesBack) {
     }
     EXPECT_EQ(resident_pages(pool->arena()), 256u);
     for (std::size_t i = 0; i < 31; ++i) pool->put(demands[i].data, demands[i].bytes);
-    reactor.advance(std::chrono::seconds(1));
+    clock.advance(std::chrono::seconds(1));
+    reactor.run_once(Reactor::Sleep::no);
     EXPECT_EQ(resident_pages(pool->arena()), 256u) << "it was busy in the last second";
-    reactor.advance(std::chrono::seconds(1));
+    clock.advance(std::chrono::seconds(1));
+    reactor.run_once(Reactor::Sleep::no);
     EXPECT_EQ(resident_pages(pool->arena()), 8u) << "only what is in use stays";
     EXPECT_EQ(demands[31].data[32 * 1024 - 1], std::byte{1});
     EXPECT_EQ(reactor.next_deadline(), never) << "an idle pool needs no timer";
