@@ -16,8 +16,8 @@
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" {
-void AnnotateIgnoreReadsAndWritesBegin(const char* file, int line);
-void AnnotateIgnoreReadsAndWritesEnd(const char* file, int line);
+void __tsan_ignore_thread_begin();
+void __tsan_ignore_thread_end();
 }
 #endif
 
@@ -36,8 +36,8 @@ constexpr std::uint32_t max_zero_sectors = (1u << 30) / sector_bytes;
 /// Tells the thread sanitizer that what overlapping requests do to the medium is the users' business, as on any disk.
 struct MediumAccess {
 #if defined(__SANITIZE_THREAD__)
-    MediumAccess() noexcept { AnnotateIgnoreReadsAndWritesBegin(__FILE__, __LINE__); }
-    ~MediumAccess() { AnnotateIgnoreReadsAndWritesEnd(__FILE__, __LINE__); }
+    MediumAccess() noexcept { __tsan_ignore_thread_begin(); }
+    ~MediumAccess() { __tsan_ignore_thread_end(); }
 #endif
 };
 
