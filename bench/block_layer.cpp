@@ -46,18 +46,27 @@ T need(Result<T> result) {
     std::exit(1);
 }
 
+/// A channel to a disk of 1 GiB that carries out everything at once.
+struct NothingDisk {
+    SteadyClock clock;
+    SeededRandom random{1};
+    std::unique_ptr<Reactor> reactor = need(make_uring_reactor(clock, random));
+    std::shared_ptr<Device> device =
+        block::QueueSet::create(std::make_shared<NothingDriver>())->add_disk(description());
+    std::unique_ptr<Channel> channel = need(device->channel(*reactor));
+
+    static block::Disk description() {
+        block::Disk disk;
+        disk.sectors = 1 << 21;
+        return disk;
+    }
+};
+
 /// `depth` bios that submit themselves again; one iteration is one I/O.
 void submit_to_completion(benchmark::State& state) {
     const auto depth = static_cast<unsigned>(state.range(0));
-    const SteadyClock clock;
-    SeededRandom random(1);
-    const auto reactor = need(make_uring_reactor(clock, random));
-    const auto set = block::QueueSet::create(std::make_shared<NothingDriver>());
-    block::Disk disk;
-    disk.sectors = 1 << 21;
-    const auto device = set->add_disk(std::move(disk));
-    const auto channel = need(device->channel(*reactor));
-
+    const NothingDisk disk;
+    Channel* const channel = disk.channel.get();
     std::vector<std::byte> memory(4096);
     const Segment segment{memory.data(), memory.size()};
     std::vector<Bio> bios(depth);
@@ -90,14 +99,8 @@ BENCHMARK(submit_to_completion)->Arg(1)->Arg(32);
 
 /// One at a time from outside poll(), as a caller that waits for each.
 void submit_then_poll(benchmark::State& state) {
-    const SteadyClock clock;
-    SeededRandom random(1);
-    const auto reactor = need(make_uring_reactor(clock, random));
-    const auto set = block::QueueSet::create(std::make_shared<NothingDriver>());
-    block::Disk disk;
-    disk.sectors = 1 << 21;
-    const auto device = set->add_disk(std::move(disk));
-    const auto channel = need(device->channel(*reactor));
+    const NothingDisk disk;
+    Channel* const channel = disk.channel.get();
     std::vector<std::byte> memory(4096);
     const Segment segment{memory.data(), memory.size()};
     Bio bio;

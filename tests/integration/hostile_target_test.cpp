@@ -262,7 +262,8 @@ TEST(HostileTarget, DuplicateResponseCostsTheConnection) {
     EXPECT_EQ(closed, 1u);
 }
 
-// Header length and data offset from 0 to 255 for each type of PDU: no crash, and the I/O ends.
+// Lengths and offsets across 0 to 255 for each type of PDU, by a stride: no crash, and the I/O ends. Every pair of them
+// test takes the table of them.
 class HostileHeader : public testing::TestWithParam<int> {};
 TEST_P(HostileHeader, EveryLengthAndOffset) {
     const auto type = static_cast<std::uint8_t>(GetParam());
