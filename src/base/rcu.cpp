@@ -4,24 +4,11 @@
 // end; the thread sanitizer, which cannot see into liburcu, is told of grace periods here.
 #include "base/rcu.h"
 
+#include "base/tsan.h"
+
 #include <urcu/urcu-memb.h>
 
 #include <cassert>
-
-#if defined(__SANITIZE_THREAD__)
-#define MQBLK_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MQBLK_TSAN 1
-#endif
-#endif
-
-#if defined(MQBLK_TSAN)
-extern "C" {
-void __tsan_acquire(void* address);
-void __tsan_release(void* address);
-}
-#endif
 
 namespace mqblk::rcu {
 

@@ -165,8 +165,17 @@ void ChannelCore::begin_other(Bio& bio) noexcept {
 
 /// To the scheduler; and on, unless the end of the pass does that.
 void ChannelCore::enqueue(Bio& group) noexcept {
+    schedule(group, group.progress.queued_ns);
+    run_waiting();
+}
+
+void ChannelCore::schedule(Bio& group, std::int64_t now_ns) noexcept {
     const unsigned which = static_cast<unsigned>(group_of(group.op));
-    if (scheduler_->insert(group, limits_, merges_, group.progress.queued_ns)) counters_->groups[which].merges.add();
+    if (scheduler_->insert(group, limits_, merges_, now_ns)) counters_->groups[which].merges.add();
+}
+
+/// Sends what waits, unless the end of the pass does that.
+void ChannelCore::run_waiting() noexcept {
     queue_.waiting_.add(*this);
     if (lane_.passing()) {
         queue_.run_again_ = true;
@@ -203,20 +212,10 @@ void ChannelCore::hold_back(Bio& bio) noexcept {
 void ChannelCore::flush_plug() noexcept {
     if (plugged_count_ == 0) return;
     const std::int64_t now_ns = lane_.now().time_since_epoch().count();
-    for (unsigned i = 0; i < plugged_count_; ++i) {
-        Bio& group = *plugged_[i];
-        const unsigned which = static_cast<unsigned>(group_of(group.op));
-        if (scheduler_->insert(group, limits_, merges_, now_ns)) counters_->groups[which].merges.add();
-    }
+    for (unsigned i = 0; i < plugged_count_; ++i) schedule(*plugged_[i], now_ns);
     plugged_count_ = 0;
     lane_.unplugged(*this);
-    queue_.waiting_.add(*this);
-    if (lane_.passing()) {
-        queue_.run_again_ = true;
-        return;
-    }
-    queue_.run();
-    queue_.commit();
+    run_waiting();
 }
 
 void ChannelCore::plug() noexcept {

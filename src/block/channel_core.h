@@ -56,6 +56,8 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
     void hold_back(Bio&) noexcept;
     void flush_plug() noexcept;
     void enqueue(Bio& group) noexcept;
+    void schedule(Bio& group, std::int64_t now_ns) noexcept;
+    void run_waiting() noexcept;
     void refresh() noexcept;
 
     // What waits (waiting.cpp).

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block/gate.h"
 
+#include "base/tsan.h"
+
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 namespace mqblk::block {
-
-#if defined(__SANITIZE_THREAD__)
-#define MQBLK_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MQBLK_TSAN 1
-#endif
-#endif
 
 bool Gate::register_membarrier() noexcept {
 #ifdef MQBLK_TSAN

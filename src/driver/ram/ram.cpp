@@ -4,6 +4,7 @@
 // once: as on any disk, what overlapping writes leave behind is one of them or a mixture by sectors.
 #include "driver/ram/ram.h"
 
+#include "base/tsan.h"
 #include "block/device_core.h"
 #include "block/queue.h"
 #include "memory/buffer.h"
@@ -13,13 +14,6 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
-
-#if defined(__SANITIZE_THREAD__)
-extern "C" {
-void __tsan_ignore_thread_begin();
-void __tsan_ignore_thread_end();
-}
-#endif
 
 namespace mqblk::driver::ram {
 
@@ -35,7 +29,7 @@ constexpr std::uint32_t max_zero_sectors = (1u << 30) / sector_bytes;
 
 /// Tells the thread sanitizer that what overlapping requests do to the medium is the users' business, as on any disk.
 struct MediumAccess {
-#if defined(__SANITIZE_THREAD__)
+#if defined(MQBLK_TSAN)
     MediumAccess() noexcept { __tsan_ignore_thread_begin(); }
     ~MediumAccess() { __tsan_ignore_thread_end(); }
 #endif
