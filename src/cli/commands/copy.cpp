@@ -36,7 +36,7 @@ class CopyCommand final : public Command {
         }
         auto destination = Operand::open_destination(session, destination_);
         if (!destination) return std::unexpected(destination.error());
-        const auto length = wanted_length(*source);
+        const auto length = source->length_to_move(length_option_->count() > 0, length_);
         if (!length) return std::unexpected(length.error());
         const auto check = [&](std::uint64_t bytes) { return check_length(*source, *destination, bytes); };
         if (*length != Pipeline::to_the_end) {
@@ -70,16 +70,6 @@ class CopyCommand final : public Command {
         options.check_stream = check;
         options.sync = true;
         return move_data(session, invocation, **from, **to, options);
-    }
-
-    Result<std::uint64_t> wanted_length(const Operand& source) const {
-        const bool given = length_option_->count() > 0;
-        if (source.is_stream()) return given ? length_ : Pipeline::to_the_end;
-        if (given && length_ > source.bytes()) {
-            return fail(Errc::invalid_argument, fmt::format("--length {} is more than {} holds: {} bytes", length_,
-                                                            source.name(), source.bytes()));
-        }
-        return given ? length_ : source.bytes();
     }
 
     Result<> check_length(const Operand& source, const Operand& destination, std::uint64_t bytes) const {

@@ -35,7 +35,7 @@ class WriteCommand final : public Command {
         if (!destination->device()) {
             return fail(Errc::invalid_argument, uri_ + " is no URI; to copy to a plain file use mqblk copy");
         }
-        const auto length = wanted_length(*source);
+        const auto length = source->length_to_move(length_option_->count() > 0, length_);
         if (!length) return std::unexpected(length.error());
         const auto check = [&](std::uint64_t bytes) { return check_place(*destination, bytes); };
         if (auto ok = check(*length == Pipeline::to_the_end ? destination->block_bytes() : *length); !ok) {
@@ -57,16 +57,6 @@ class WriteCommand final : public Command {
     }
 
   private:
-    Result<std::uint64_t> wanted_length(const Operand& source) const {
-        const bool given = length_option_->count() > 0;
-        if (source.is_stream()) return given ? length_ : Pipeline::to_the_end;
-        if (given && length_ > source.bytes()) {
-            return fail(Errc::invalid_argument, fmt::format("--length {} is more than {} holds: {} bytes", length_,
-                                                            source.name(), source.bytes()));
-        }
-        return given ? length_ : source.bytes();
-    }
-
     Result<> check_place(const Operand& destination, std::uint64_t bytes) const {
         const auto block = destination.block_bytes();
         if (bytes % block != 0 && !pad_) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/transfer/operand.h"
 
+#include "cli/transfer/pipeline.h"
 #include "registry/uri.h"
 
 #include <fcntl.h>
@@ -101,6 +102,15 @@ Result<std::unique_ptr<Endpoint>> Operand::endpoint(Session& session, std::uint6
 Result<> Operand::set_length(std::uint64_t bytes) {
     if (device_ || stream_ || ::ftruncate(fd_, static_cast<off_t>(bytes)) == 0) return {};
     return std::unexpected(Error::from_errno(errno, fmt::format("setting the length of {}", name_)));
+}
+
+Result<std::uint64_t> Operand::length_to_move(bool given, std::uint64_t length) const {
+    if (stream_) return given ? length : Pipeline::to_the_end;
+    if (given && length > bytes_) {
+        return fail(Errc::invalid_argument,
+                    fmt::format("--length {} is more than {} holds: {} bytes", length, name_, bytes_));
+    }
+    return given ? length : bytes_;
 }
 
 }  // namespace mqblk::cli

@@ -34,6 +34,9 @@ class Operand {
     /// What lengths must be multiples of: the device's block, 1 for files.
     [[nodiscard]] std::size_t block_bytes() const noexcept;
 
+    /// As a source: `length` where --length was given, else all there is (Pipeline::to_the_end of a stream).
+    [[nodiscard]] Result<std::uint64_t> length_to_move(bool given, std::uint64_t length) const;
+
     [[nodiscard]] Result<std::unique_ptr<Endpoint>> endpoint(Session&, std::uint64_t offset = 0, bool fua = false);
     /// Makes a written file exactly so long. No effect on devices and streams.
     [[nodiscard]] Result<> set_length(std::uint64_t bytes);
