@@ -39,6 +39,11 @@ enum BioFlag : std::uint8_t {
     bio_unmap = 16,    ///< write_zeroes may deallocate
 };
 
+/// How a bio fares among others where the device has the scheduler mq-deadline; without effect elsewhere. Lower ones
+/// wait while higher ones wait or are in flight, but not for ever.
+enum class Priority : std::uint8_t { realtime, best_effort, idle };
+inline constexpr unsigned priority_count = 3;
+
 /// One piece of memory. Zero-length pieces are allowed and skipped.
 struct Segment {
     std::byte* data;
@@ -55,9 +60,10 @@ struct Bio {
     Op op = Op::read;
     std::uint8_t flags = 0;
     Status status = Status::ok;  ///< out: valid when `done` runs
-    std::uint64_t sector = 0;    ///< first sector
-    std::uint64_t sectors = 0;   ///< length; for reads and writes it must equal the bytes in `data`
-    Segments data;               ///< reads and writes only
+    Priority priority = Priority::best_effort;
+    std::uint64_t sector = 0;   ///< first sector
+    std::uint64_t sectors = 0;  ///< length; for reads and writes it must equal the bytes in `data`
+    Segments data;              ///< reads and writes only
     Completion done = nullptr;
     void* context = nullptr;  ///< the caller's
 

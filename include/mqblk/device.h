@@ -80,10 +80,13 @@ class Device {
     [[nodiscard]] bool read_only() const noexcept;
     [[nodiscard]] bool removed() const noexcept;
 
-    /// Queue attributes by the names that /sys/block/X/queue uses, in its order, and their values as text.
+    /// Queue attributes by the names that /sys/block/X/queue uses, in its order, and their values as text; with the
+    /// scheduler mq-deadline also those of its directory iosched.
     [[nodiscard]] std::vector<std::pair<std::string, std::string>> attributes() const;
-    /// Changes a writable attribute (scheduler, nr_requests, max_sectors_kb, nomerges, rq_affinity, io_timeout,
-    /// write_cache, iostats); the error names the attribute, the value and what is allowed.
+    /// Changes a writable attribute (scheduler, nr_requests, max_sectors_kb, nomerges, io_timeout, write_cache,
+    /// iostats, and with mq-deadline read_expire, write_expire, prio_aging_expire, writes_starved, fifo_batch,
+    /// front_merges); the error names the attribute, the value and what is allowed. rq_affinity is always 2: a
+    /// completion runs on the thread that submitted.
     [[nodiscard]] Result<> set_attribute(const std::string& name, const std::string& value);
 
     /// Called, on any thread, after size or limits changed or the device was removed. Empty function to stop.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -89,6 +90,52 @@ Result<> set_max_sectors(DeviceCore& device, Settings& settings, const std::stri
     return {};
 }
 
+/// What the scheduler mq-deadline may be told: /sys/block/X/queue/iosched. Times are in ms.
+struct Tunable {
+    std::string_view name;
+    std::int64_t DeadlineTunables::* time_ns;  // or
+    std::uint32_t DeadlineTunables::* count;   // or a switch:
+    bool DeadlineTunables::* on;
+};
+constexpr std::int64_t ns_per_ms = 1'000'000;
+constexpr std::array<Tunable, 6> deadline_tunables{{
+    {"fifo_batch", nullptr, &DeadlineTunables::fifo_batch, nullptr},
+    {"front_merges", nullptr, nullptr, &DeadlineTunables::front_merges},
+    {"prio_aging_expire", &DeadlineTunables::prio_aging_expire_ns, nullptr, nullptr},
+    {"read_expire", &DeadlineTunables::read_expire_ns, nullptr, nullptr},
+    {"write_expire", &DeadlineTunables::write_expire_ns, nullptr, nullptr},
+    {"writes_starved", nullptr, &DeadlineTunables::writes_starved, nullptr},
+}};
+
+const Tunable* tunable(std::string_view name) {
+    const auto* const at = std::ranges::find(deadline_tunables, name, &Tunable::name);
+    return at == deadline_tunables.end() ? nullptr : at;
+}
+
+std::string tunable_text(const DeadlineTunables& tunables, const Tunable& which) {
+    if (which.time_ns != nullptr) return text(static_cast<std::uint64_t>(tunables.*which.time_ns / ns_per_ms));
+    return which.count != nullptr ? text(std::uint64_t{tunables.*which.count}) : text(tunables.*which.on);
+}
+
+Result<> set_tunable(Settings& settings, const Tunable& which, const std::string& value) {
+    const std::string name(which.name);
+    if (settings.scheduler != SchedulerKind::mq_deadline)
+        return mqblk::fail(Errc::not_found,
+                           fmt::format("attribute {} is the scheduler mq-deadline's, and that is not in "
+                                       "use; set scheduler to mq-deadline first",
+                                       name));
+    const auto parsed = number(name, value, 0, which.on != nullptr ? 1 : std::numeric_limits<std::int32_t>::max());
+    if (!parsed) return std::unexpected(parsed.error());
+    if (which.time_ns != nullptr) {
+        settings.deadline.*which.time_ns = *parsed * ns_per_ms;
+    } else if (which.count != nullptr) {
+        settings.deadline.*which.count = *parsed;
+    } else {
+        settings.deadline.*which.on = *parsed != 0;
+    }
+    return {};
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> attributes_of(const DeviceCore& device) {
@@ -98,7 +145,7 @@ std::vector<std::pair<std::string, std::string>> attributes_of(const DeviceCore&
     const Driver::Shape& shape = device.set().shape();
     const std::uint64_t granule =
         limits.max_discard_sectors == 0 ? 0 : std::max(limits.discard_granularity, limits.logical_block_size);
-    return {
+    std::vector<std::pair<std::string, std::string>> all{
         {"chunk_sectors", text(std::uint64_t{limits.chunk_sectors})},
         {"dax", text(device.disk().direct != nullptr)},
         {"discard_granularity", text(granule)},
@@ -124,13 +171,18 @@ std::vector<std::pair<std::string, std::string>> attributes_of(const DeviceCore&
         {"optimal_io_size", text(std::uint64_t{limits.io_opt})},
         {"physical_block_size", text(std::uint64_t{limits.physical_block_size})},
         {"rotational", text(limits.rotational)},
-        {"rq_affinity", text(std::uint64_t{settings.rq_affinity})},
+        {"rq_affinity", "2"},  // completions run on the thread that submitted, always
         {"scheduler", scheduler_text(settings.scheduler)},
         {"virt_boundary_mask", text(limits.virt_boundary_mask)},
         {"write_cache", limits.write_cache ? "write back" : "write through"},
         {"write_zeroes_max_bytes", text(std::uint64_t{limits.max_write_zeroes_sectors} * sector_bytes)},
         {"zoned", "none"},
     };
+    if (settings.scheduler == SchedulerKind::mq_deadline)
+        for (const Tunable& each : deadline_tunables)
+            all.emplace_back(each.name, tunable_text(settings.deadline, each));
+    std::ranges::sort(all);
+    return all;
 }
 
 Result<> set_attribute_of(DeviceCore& device, const std::string& name, const std::string& value) {
@@ -153,7 +205,7 @@ Result<> set_attribute_of(DeviceCore& device, const std::string& name, const std
     } else if (name == "nomerges") {
         result = apply(number(name, value, 0, 2), [&](std::uint32_t n) { settings.merges = static_cast<Merges>(n); });
     } else if (name == "rq_affinity") {
-        result = apply(number(name, value, 0, 2), [&](std::uint32_t n) { settings.rq_affinity = n; });
+        if (value != "2") result = refuse(name, value, "2: a completion runs on the thread that submitted, always");
     } else if (name == "io_timeout") {
         result = apply(number(name, value, 1, QueueLimits::unlimited),
                        [&](std::uint32_t n) { settings.timeout = std::chrono::milliseconds(n); });
@@ -161,13 +213,15 @@ Result<> set_attribute_of(DeviceCore& device, const std::string& name, const std
         result = apply(number(name, value, 0, 1), [&](std::uint32_t n) { settings.iostats = n != 0; });
     } else if (name == "write_cache") {
         result = set_write_cache(settings, value);
+    } else if (const Tunable* const which = tunable(name)) {
+        result = set_tunable(settings, *which, value);
     } else {
         const auto all = attributes_of(device);
         const bool known = std::ranges::any_of(all, [&](const auto& each) { return each.first == name; });
         result = known ? mqblk::fail(Errc::permission_denied,
                                      fmt::format("attribute {} is read-only; writable are io_timeout, iostats, "
                                                  "max_sectors_kb, nomerges, nr_requests, rq_affinity, scheduler, "
-                                                 "write_cache",
+                                                 "write_cache and those of mq-deadline",
                                                  name))
                        : mqblk::fail(Errc::not_found, fmt::format("there is no attribute {}", name));
     }

@@ -16,7 +16,6 @@ ChannelCore::ChannelCore(std::shared_ptr<DeviceCore> device, Lane& lane, std::sh
       device_hot_(device.get()),
       pages_(sizeof(ChannelCounters)),
       counters_(reinterpret_cast<ChannelCounters*>(pages_.data())),
-      scheduler_(std::make_unique<FifoScheduler>()),
       own_(std::move(own)),
       device_(std::move(device)) {
     {
@@ -45,21 +44,32 @@ void ChannelCore::refresh() noexcept {
     iostats_ = view.settings.iostats;
     merges_ = view.settings.merges;
     nr_requests_ = view.settings.nr_requests;
-    if (view.settings.scheduler != kind_) {
-        std::unique_ptr<Scheduler> next = make_scheduler(view.settings.scheduler);
-        const std::int64_t now_ns = lane_.now().time_since_epoch().count();
-        while (Bio* const group = scheduler_->take(now_ns))
-            static_cast<void>(next->insert(*group, limits_, Merges::none, now_ns));
-        scheduler_ = std::move(next);
-        kind_ = view.settings.scheduler;
-    }
+    use_scheduler(view.settings);
     max_piece_ = max_piece_bytes(limits_);
     boundary_mask_ = limits_.seg_boundary_mask;
     plain_mask_ = limits_.logical_block_size / sector_bytes - 1;
     memory_mask_ = limits_.dma_alignment;
     plain_sectors_ = std::min<std::uint64_t>(limits_.max_sectors, max_piece_ / sector_bytes);
     if (removed_ || closing_ || limits_.chunk_sectors != 0 || limits_.max_segments == 0) plain_sectors_ = 0;
-    direct_ = plugs_ == 0 && kind_ == SchedulerKind::none;
+    direct_ = plugs_ == 0 && deadline_ == nullptr;
+}
+
+void ChannelCore::use_scheduler(const Settings& settings) noexcept {
+    DeadlineScheduler* next = nullptr;
+    if (settings.scheduler == SchedulerKind::mq_deadline) {
+        if (shared_scheduler_ == nullptr) shared_scheduler_ = queue_.scheduler_of(*device_);
+        next = shared_scheduler_.get();
+        next->tune(settings.deadline);
+    }
+    if (next == deadline_) return;
+    // Those in the fifo stay before all others.
+    Fifo moved;
+    if (deadline_ != nullptr)
+        while (Bio* const group = deadline_->take_of(*this)) moved.insert(*group, limits_, Merges::none);
+    deadline_ = next;
+    while (Bio* const group = moved.take()) schedule(*group, group->progress.queued_ns);
+    queue_.waiting_.add(*this);
+    queue_.run_again_ = true;
 }
 
 void ChannelCore::submit(Bio& bio) noexcept {
@@ -145,7 +155,7 @@ void ChannelCore::begin_other(Bio& bio) noexcept {
     }
     if (stage == Stage::preflush || stage == Stage::flush) {
         if (plugs_ != 0) flush_plug();  // what came before is not kept back behind it
-        flushes_.add(bio, stage);
+        flushes_.add(bio, stage, Time(Duration(bio.progress.queued_ns)));
         queue_.waiting_.add(*this);
         if (!lane_.passing()) {
             queue_.run();
@@ -155,8 +165,11 @@ void ChannelCore::begin_other(Bio& bio) noexcept {
         }
         return;
     }
-    bio.progress.stage = static_cast<std::uint8_t>(stage);
-    if (plugs_ != 0) {
+    if (stage == Stage::data_then_flush) {
+        flushes_.begin_data(bio, stage);
+        schedule(bio, bio.progress.queued_ns);
+        run_waiting();
+    } else if (plugs_ != 0) {
         hold_back(bio);
     } else {
         enqueue(bio);
@@ -169,9 +182,13 @@ void ChannelCore::enqueue(Bio& group) noexcept {
     run_waiting();
 }
 
+/// Data of a flush sequence go past the scheduler: a flush waits for them.
 void ChannelCore::schedule(Bio& group, std::int64_t now_ns) noexcept {
     const unsigned which = static_cast<unsigned>(group_of(group.op));
-    if (scheduler_->insert(group, limits_, merges_, now_ns)) counters_->groups[which].merges.add();
+    const bool in_order = deadline_ == nullptr || group.progress.stage != static_cast<std::uint8_t>(Stage::plain);
+    const bool merged =
+        in_order ? fifo_.insert(group, limits_, merges_) : deadline_->insert(group, limits_, merges_, now_ns);
+    if (merged) counters_->groups[which].merges.add();
 }
 
 /// Sends what waits, unless the end of the pass does that.
@@ -226,7 +243,7 @@ void ChannelCore::plug() noexcept {
 void ChannelCore::unplug() noexcept {
     if (plugs_ == 0 || --plugs_ > 0) return;
     const Hold hold(lane_);
-    direct_ = kind_ == SchedulerKind::none;
+    direct_ = deadline_ == nullptr;
     flush_plug();
 }
 

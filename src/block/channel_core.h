@@ -6,6 +6,7 @@
 #pragma once
 
 #include "block/bio_list.h"
+#include "block/deadline.h"
 #include "block/device_core.h"
 #include "block/flush.h"
 #include "block/lane.h"
@@ -62,11 +63,25 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
 
     // What waits (waiting.cpp).
     [[nodiscard]] bool has_waiting() const noexcept {
-        return flushes_.wanted() || partial_ != nullptr || !scheduler_->empty();
+        return !fifo_.empty() || (flushes_.pending() && flushes_.wanted(queue_.now())) ||
+               (deadline_ != nullptr && deadline_->ready(queue_.now().time_since_epoch().count()));
     }
-    [[nodiscard]] bool may_issue() const noexcept { return in_flight_ < nr_requests_; }
-    /// Makes `request` the next thing that waits; false if nothing does.
+    [[nodiscard]] bool may_issue() const noexcept {
+        return (deadline_ == nullptr ? in_flight_ : deadline_->in_flight()) < nr_requests_;
+    }
+    /// Makes `request` the next thing that waits; false if nothing does. With a scheduler that several channels use it
+    /// may be another's, whose request it then is.
     [[nodiscard]] bool fill_next(Request&) noexcept;
+    void fill_flush(Request&) noexcept;
+    [[nodiscard]] Bio* take_next() noexcept;
+    [[nodiscard]] bool fill_group(Request&, Bio& first) noexcept;
+    void take_over(Request&) noexcept;
+    /// Whatever of this channel waits in a line, and is now in none; null: nothing more.
+    [[nodiscard]] Bio* withdraw() noexcept {
+        Bio* const group = fifo_.take();
+        return group != nullptr || deadline_ == nullptr ? group : deadline_->take_of(*this);
+    }
+    void use_scheduler(const Settings&) noexcept;
     /// The piece of `first` that comes next, or all of a group.
     void fill(Request& request, Bio& first, std::uint64_t sectors, std::uint32_t segments, Time now) noexcept {
         const Bio::Progress& progress = first.progress;
@@ -79,6 +94,7 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
         request.data = {&first, progress.segment, progress.segment_offset};
         request.segments = segments;
         request.retries = 0;
+        request.priority = first.priority;
         request.bios_ = &first;
         request.last_bio_ = progress.last;
         request.device_ = device_hot_;
@@ -100,16 +116,13 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
     }
     void fail(Bio&, Status) noexcept;
     void end_data(Bio& bio) noexcept {
-        if (bio.progress.stage == static_cast<std::uint8_t>(Stage::data_then_flush)) [[unlikely]] {
-            if (bio.status == Status::ok) {
-                flushes_.add(bio, Stage::flush);
-                queue_.waiting_.add(*this);
-                queue_.run_again_ = true;
-                return;
-            }
+        if (bio.progress.stage != static_cast<std::uint8_t>(Stage::plain)) [[unlikely]] {
+            end_data_stage(bio);
+            return;
         }
         end(bio);
     }
+    void end_data_stage(Bio&) noexcept;
     void end(Bio& bio) noexcept {
         if (queue_.active_ != &lane_) [[unlikely]] {
             lane_.deliver_from_afar(bio);
@@ -150,10 +163,10 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
     BioList completed_;
     unsigned delivered_ = 0;
 
+    Fifo fifo_;  // what no scheduler orders, a bio being cut before all others
     FlushQueue flushes_;
-    Bio* partial_ = nullptr;  // being cut
-    std::unique_ptr<Scheduler> scheduler_;
-    SchedulerKind kind_ = SchedulerKind::none;
+    DeadlineScheduler* deadline_ = nullptr;                // null: none
+    std::shared_ptr<DeadlineScheduler> shared_scheduler_;  // the queue's for this disk, once it was in use here
     Merges merges_ = Merges::all;
     unsigned plugged_count_ = 0;
     std::array<Bio*, max_plugged> plugged_{};  // groups, in order

@@ -1,65 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduler `mq-deadline`: requests leave in the order of their sectors, in batches of one direction, reads before
-// writes; but none waits longer than its expiry once it is at the head of its direction's line, and writes are passed
-// over a bounded number of times. Constants are Linux's. It sorts a window of the oldest groups; what does not fit
-// waits in order of arrival, as submitters do in Linux when nr_requests are queued. Without priorities.
+// The scheduler `mq-deadline`: one for a disk on a hardware queue, for all channels that share the queue, under that
+// queue's lock where it has one; a driver with one queue has one scheduler for each disk, then. Three priorities: the
+// highest that waits goes first, and lower ones go while nothing of a higher one waits or is in flight, or once they
+// have waited for prio_aging_expire. Within a priority, see deadline_level.h.
 #pragma once
 
-#include "block/scheduler.h"
+#include "block/deadline_level.h"
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 namespace mqblk::block {
 
-class DeadlineScheduler final : public Scheduler {
+class DeadlineScheduler {
   public:
-    static constexpr std::int64_t read_expire_ns = 500'000'000;
-    static constexpr std::int64_t write_expire_ns = 5'000'000'000;
-    static constexpr unsigned writes_starved = 2;  ///< times reads may go first while writes wait
-    static constexpr unsigned fifo_batch = 16;     ///< requests by sector before the lines are looked at again
-    static constexpr unsigned window = 256;        ///< groups that are sorted
+    explicit DeadlineScheduler(const DeadlineTunables& tunables = {}) : tunables_(tunables) {}
+    DeadlineScheduler(const DeadlineScheduler&) = delete;
+    DeadlineScheduler& operator=(const DeadlineScheduler&) = delete;
 
-    DeadlineScheduler();
-    bool insert(Bio& first, const QueueLimits&, Merges, std::int64_t now_ns) noexcept override;
-    [[nodiscard]] Bio* take(std::int64_t now_ns) noexcept override;
-    [[nodiscard]] bool empty() const noexcept override {
-        return directions_[0].count + directions_[1].count == 0 && overflow_.empty();
+    void tune(const DeadlineTunables& tunables) noexcept { tunables_ = tunables; }
+    /// Takes a group; true if it became part of one that waits.
+    bool insert(Bio& first, const QueueLimits&, Merges, std::int64_t now_ns) noexcept;
+    /// take() would find something.
+    [[nodiscard]] bool ready(std::int64_t now_ns) const noexcept { return next_level(now_ns) != none; }
+    /// The group to go next; null: nothing waits, or nothing that may go before something in flight has ended.
+    [[nodiscard]] Bio* take(std::int64_t now_ns) noexcept;
+    /// Some group of `channel`, or null: to give them up or to move them.
+    [[nodiscard]] Bio* take_of(const ChannelCore& channel) noexcept;
+    [[nodiscard]] bool empty() const noexcept;
+
+    /// A request of this priority sets out and ends.
+    void began(Priority priority) noexcept {
+        ++in_flight_[level_of(priority)];
+        ++all_in_flight_;
     }
+    void ended(Priority priority) noexcept {
+        --in_flight_[level_of(priority)];
+        --all_in_flight_;
+    }
+    [[nodiscard]] std::uint32_t in_flight() const noexcept { return all_in_flight_; }
 
   private:
-    using Slot = std::uint16_t;
-    static constexpr Slot no_slot = window;
+    static constexpr unsigned none = priority_count;
+    [[nodiscard]] static unsigned level_of(Priority priority) noexcept {
+        const auto level = static_cast<unsigned>(priority);
+        return level < priority_count ? level : priority_count - 1;
+    }
+    [[nodiscard]] unsigned next_level(std::int64_t now_ns) const noexcept;
 
-    struct Node {
-        Bio* first;
-        std::int64_t expires_ns;
-        Slot older, younger;  // in its direction's line; free nodes are chained by `younger`
-    };
-    struct Direction {
-        std::array<Slot, window> sorted;  // by sector; `count` of them
-        unsigned count = 0;
-        Slot oldest = no_slot, youngest = no_slot;
-    };
-
-    void admit(Bio& first, std::int64_t now_ns) noexcept;
-    [[nodiscard]] bool merge(Direction&, Bio& bio, const QueueLimits&, Merges) noexcept;
-    /// Position in `sorted` of the first group at or after `sector`.
-    [[nodiscard]] unsigned lower_bound(const Direction&, std::uint64_t sector) const noexcept;
-    [[nodiscard]] unsigned position_of(const Direction&, Slot) const noexcept;
-    [[nodiscard]] unsigned choose(unsigned which, std::int64_t now_ns) noexcept;
-    Bio* remove(unsigned which, unsigned position) noexcept;
-
-    std::vector<Node> nodes_;
-    Slot free_ = 0;
-    std::array<Direction, 2> directions_;  // reads, and all that changes data
-    FifoScheduler overflow_;
-    unsigned batching_ = fifo_batch;  // how far the batch in hand is; full: begin another
-    unsigned direction_ = 0;          // of the batch
-    std::uint64_t latest_ = 0;        // where the batch has come to
-    unsigned starved_ = 0;
+    DeadlineTunables tunables_;
+    std::array<DeadlineLevel, priority_count> levels_{DeadlineLevel(tunables_), DeadlineLevel(tunables_),
+                                                      DeadlineLevel(tunables_)};
+    std::array<std::uint32_t, priority_count> in_flight_{};
+    std::uint32_t all_in_flight_ = 0;
 };
 
 }  // namespace mqblk::block

@@ -4,6 +4,7 @@
 // they need for each I/O; `version` grows with every change and tells them to copy again.
 #pragma once
 
+#include "block/deadline_level.h"
 #include "block/driver.h"
 #include "block/scheduler.h"
 #include "block/statistics.h"
@@ -22,10 +23,10 @@ class QueueSet;
 /// What of a device its user may change.
 struct Settings {
     SchedulerKind scheduler = SchedulerKind::none;
-    unsigned nr_requests = 0;                            ///< requests a channel may have in flight
+    DeadlineTunables deadline;
+    unsigned nr_requests = 0;  ///< requests in flight: of a channel, or of a scheduler, which several may share
     std::uint32_t max_sectors = QueueLimits::unlimited;  ///< below the driver's own limit
     Merges merges = Merges::all;
-    unsigned rq_affinity = 2;  ///< kept for who reads it: completions run on the thread that submitted, always
     Duration timeout{};
     bool write_through = false;  ///< the user says that the device's cache needs no flushes
     bool iostats = true;

@@ -39,6 +39,10 @@ Request* Queue::allocate(ChannelCore& channel) noexcept {
 /// The tag is free again; the request is nobody's.
 void Queue::give_back(Request& request) noexcept {
     --request.channel_->in_flight_;
+    if (request.scheduler_ != nullptr) [[unlikely]] {
+        request.scheduler_->ended(request.priority);
+        request.scheduler_ = nullptr;
+    }
     tags_.put(request.tag);
     held_.store(held_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
@@ -175,6 +179,19 @@ bool Queue::wait_for_tag() noexcept {
     if (!host_wide_) return true;
     waits_for_tag_ = true;
     return tags_.wait(&Queue::tags_came_free, this);
+}
+
+void Queue::pass_turn_on(ChannelCore& leaving) noexcept {
+    waiting_.remove(leaving);
+    if (leaving.deadline_ == nullptr) return;
+    for (Lane* const lane : lanes_) {
+        for (ChannelCore* const channel : lane->channels_) {
+            if (channel == &leaving || channel->device_hot_ != leaving.device_hot_ || !channel->has_waiting()) continue;
+            waiting_.add(*channel);
+            run_again_ = true;
+            lane->wake();
+        }
+    }
 }
 
 void Queue::cancel_dispatch(const ChannelCore* channel, Status status) noexcept {

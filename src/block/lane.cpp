@@ -205,7 +205,7 @@ void Lane::remove(ChannelCore& channel) noexcept {
             reactor_.run_once(Reactor::Sleep::yes, reactor_.now() + std::chrono::milliseconds(1));
     }
     const Hold hold(*this);  // whoever ended the last bio from another thread has let go of this lane
-    queue_.waiting_.remove(channel);
+    queue_.pass_turn_on(channel);
     ready_.remove(channel);
     plugged_.remove(channel);
     std::erase(channels_, &channel);

@@ -67,6 +67,7 @@ class Lane final : public Poller {
 
   private:
     friend class Hold;
+    friend class Queue;
     [[nodiscard]] bool runs_reactor() const noexcept { return watch_ != nullptr; }
     void turn_queue() noexcept;
     unsigned deliver(ChannelCore* only) noexcept;

@@ -62,6 +62,15 @@ void Queue::free_reserved(Request& request) noexcept {
     tags_.put(request.tag);
 }
 
+std::shared_ptr<DeadlineScheduler> Queue::scheduler_of(const DeviceCore& device) {
+    std::erase_if(schedulers_, [](const auto& each) { return each.second.expired(); });
+    for (const auto& [of, scheduler] : schedulers_)
+        if (of == &device) return scheduler.lock();
+    auto made = std::make_shared<DeadlineScheduler>();
+    schedulers_.emplace_back(&device, made);
+    return made;
+}
+
 void Queue::start_timer(const Request& request) noexcept {
     timer_due_ = wheel_.due(request);
     timer_.arm(*reactor_, timer_due_);

@@ -88,6 +88,8 @@ class Queue {
         return *reinterpret_cast<Request*>(requests_ + std::size_t{tag} * stride_);
     }
     [[nodiscard]] Time now() const noexcept;
+    /// The scheduler mq-deadline of a disk on this queue. With the queue held.
+    [[nodiscard]] std::shared_ptr<DeadlineScheduler> scheduler_of(const DeviceCore&);
     /// There is something to poll the driver for. Any thread.
     [[nodiscard]] bool holds_requests() const noexcept { return held_.load(std::memory_order_acquire) != 0; }
 
@@ -108,6 +110,8 @@ class Queue {
     }
     /// The request has ended: its bios, its place in the lists, its tag.
     void finish(Request&, Status) noexcept;
+    /// The channel goes; others of its scheduler have their turn.
+    void pass_turn_on(ChannelCore& leaving) noexcept;
     void cancel_dispatch(const ChannelCore*, Status) noexcept;
     static void tags_came_free(void* queue) noexcept;
 
@@ -144,8 +148,9 @@ class Queue {
     const bool host_wide_;
     QueueSet& set_;
     const unsigned index_;
-    std::mutex mutex_;          // of a shared queue
-    std::vector<Lane*> lanes_;  // under QueueSet's mutex
+    std::mutex mutex_;                                                                        // of a shared queue
+    std::vector<Lane*> lanes_;                                                                // under QueueSet's mutex
+    std::vector<std::pair<const DeviceCore*, std::weak_ptr<DeadlineScheduler>>> schedulers_;  // with the queue held
     std::shared_ptr<Reactor> shareable_;
     Reactor* reactor_;
     ZeroPages pages_;

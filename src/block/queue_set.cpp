@@ -142,11 +142,13 @@ bool QueueSet::drained() noexcept {
 }
 
 Result<> QueueSet::freeze(Duration bound) {
-    const auto until = std::chrono::steady_clock::now() + bound;
     std::unique_lock lock(mutex_);
     if (frozen_++ == 0) close_gates(Gate::frozen);
+    // All lanes of a set have one clock; without lanes there are no requests.
+    const auto now = [this] { return lanes_.front()->reactor().now(); };
+    const Time until = lanes_.empty() ? never : now() + bound;
     while (!drained()) {
-        if (std::chrono::steady_clock::now() >= until) {
+        if (now() >= until) {
             lock.unlock();
             unfreeze();
             return mqblk::fail(Errc::timed_out,
@@ -159,7 +161,8 @@ Result<> QueueSet::freeze(Duration bound) {
         Lane* const lane = own != lanes_.end() ? own->get() : nullptr;
         lock.unlock();
         if (lane != nullptr) {
-            lane->reactor().run_once(Reactor::Sleep::no);
+            Reactor& reactor = lane->reactor();
+            reactor.run_once(Reactor::Sleep::yes, std::min(until, reactor.now() + std::chrono::milliseconds(1)));
         } else {
             std::this_thread::sleep_for(std::chrono::microseconds(100));
         }

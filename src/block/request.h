@@ -17,6 +17,7 @@
 namespace mqblk::block {
 
 class ChannelCore;
+class DeadlineScheduler;
 class DeviceCore;
 class Queue;
 
@@ -44,9 +45,9 @@ class alignas(64) Request {
     RequestState state = RequestState::idle;
     Status status = Status::ok;
     std::uint8_t retries = 0;
-    std::uint8_t stage = 0;  ///< position in a flush sequence
-    Time started{};          ///< when it was handed to the driver
-    Time deadline = never;   ///< when it is late
+    Priority priority = Priority::best_effort;
+    Time started{};         ///< when it was handed to the driver
+    Time deadline = never;  ///< when it is late
 
     [[nodiscard]] std::uint64_t data_bytes() const noexcept { return carries_data(op) ? sectors * sector_bytes : 0; }
     [[nodiscard]] DeviceCore& device() const noexcept { return *device_; }
@@ -124,6 +125,7 @@ class alignas(64) Request {
     Request* wheel_next_ = nullptr;  // timer wheel slot
     Request** wheel_slot_ = nullptr;
     Bio* last_bio_ = nullptr;
+    DeadlineScheduler* scheduler_ = nullptr;  // that it came through and that counts it
 };
 
 }  // namespace mqblk::block

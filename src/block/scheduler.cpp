@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block/scheduler.h"
 
-#include "block/deadline.h"
 #include "block/split.h"
 
 namespace mqblk::block {
@@ -22,6 +21,11 @@ bool counted(Bio& first, const QueueLimits& limits) noexcept {
     return true;
 }
 
+/// One request has one priority, and ends on one channel.
+bool alike(const Bio& first, const Bio& bio) noexcept {
+    return first.priority == bio.priority && first.progress.channel == bio.progress.channel;
+}
+
 Extent extent_of(const Bio& first) noexcept {
     return {first.op, first.flags, first.sector, group_sectors(first), first.progress.segments, first.progress.last,
             &first};
@@ -40,7 +44,7 @@ std::uint64_t group_sectors(const Bio& first) noexcept {
 bool grow_back(Bio& first, Bio& bio, const QueueLimits& limits) noexcept {
     if (bio.progress.last != &bio || group_end(first) != bio.sector) return false;
     std::uint32_t segments = 0;
-    if (!can_grow(first) || !can_grow(bio) || !counted(first, limits) || !counted(bio, limits) ||
+    if (!alike(first, bio) || !can_grow(first) || !can_grow(bio) || !counted(first, limits) || !counted(bio, limits) ||
         !may_merge_back(limits, extent_of(first), bio, segments)) {
         return false;
     }
@@ -54,7 +58,7 @@ bool grow_back(Bio& first, Bio& bio, const QueueLimits& limits) noexcept {
 Bio* grow_front(Bio& first, Bio& bio, const QueueLimits& limits) noexcept {
     if (bio.progress.last != &bio || bio.sector + bio.sectors != first.sector) return nullptr;
     std::uint32_t segments = 0;
-    if (!can_grow(first) || !can_grow(bio) || !counted(first, limits) || !counted(bio, limits) ||
+    if (!alike(first, bio) || !can_grow(first) || !can_grow(bio) || !counted(first, limits) || !counted(bio, limits) ||
         !may_merge_front(limits, extent_of(first), bio, segments)) {
         return nullptr;
     }
@@ -64,7 +68,7 @@ Bio* grow_front(Bio& first, Bio& bio, const QueueLimits& limits) noexcept {
     return &bio;
 }
 
-bool FifoScheduler::insert(Bio& first, const QueueLimits& limits, Merges merges, std::int64_t) noexcept {
+bool Fifo::insert(Bio& first, const QueueLimits& limits, Merges merges) noexcept {
     if (head_ == nullptr) {
         head_ = last_group_ = &first;
         return false;
@@ -75,21 +79,35 @@ bool FifoScheduler::insert(Bio& first, const QueueLimits& limits, Merges merges,
     return false;
 }
 
-Bio* FifoScheduler::take(std::int64_t) noexcept {
-    Bio* const first = head_;
+void Fifo::put_back(Bio& first) noexcept {
+    if (head_ == nullptr) last_group_ = &first;
+    first.progress.last->progress.next = head_;
+    head_ = &first;
+}
+
+/// The group behind that of `previous`, or the first of all.
+Bio* Fifo::take_behind(Bio* previous) noexcept {
+    Bio*& link = previous == nullptr ? head_ : previous->progress.last->progress.next;
+    Bio* const first = link;
     if (first == nullptr) return nullptr;
-    head_ = first->progress.last->progress.next;
-    first->progress.last->progress.next = nullptr;
+    if (first == last_group_) last_group_ = previous;
+    Bio& last = *first->progress.last;
+    link = last.progress.next;
+    last.progress.next = nullptr;
     return first;
 }
 
-std::string_view to_string(SchedulerKind kind) noexcept {
-    return kind == SchedulerKind::none ? "none" : "mq-deadline";
+Bio* Fifo::take() noexcept {
+    return take_behind(nullptr);
 }
 
-std::unique_ptr<Scheduler> make_scheduler(SchedulerKind kind) {
-    if (kind == SchedulerKind::mq_deadline) return std::make_unique<DeadlineScheduler>();
-    return std::make_unique<FifoScheduler>();
+Bio* Fifo::take_of(const ChannelCore& channel) noexcept {
+    Bio* previous = nullptr;
+    for (Bio* group = head_; group != nullptr; group = group->progress.last->progress.next) {
+        if (group->progress.channel == &channel) return take_behind(previous);
+        previous = group;
+    }
+    return nullptr;
 }
 
 }  // namespace mqblk::block

@@ -1,44 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scheduler: what of a channel waits, and which goes next. It holds groups: one bio, or several neighbours chained by
-// progress.next that will be one request; the first bio's progress.last is the end of the chain and progress.segments
-// the number of memory pieces in it. `none` keeps the order of arrival; `mq-deadline` is in deadline.h.
+// What waits is groups: one bio, or several neighbours chained by progress.next that will be one request; the first
+// bio's progress.last is the end of the chain and progress.segments the number of memory pieces in it. A group's bios
+// are of one channel and one priority. A Fifo keeps the order of arrival; `mq-deadline` is in deadline.h.
 #pragma once
 
 #include <mqblk/bio.h>
 #include <mqblk/limits.h>
 
 #include <cstdint>
-#include <memory>
-#include <string_view>
 
 namespace mqblk::block {
 
 /// How far a channel looks for a neighbour to merge with: the attribute nomerges.
 enum class Merges : std::uint8_t { all, last_only, none };
 
-class Scheduler {
-  public:
-    virtual ~Scheduler() = default;  ///< it is empty
-    /// Takes a group; true if it became part of one that waits. The channel's thread (or the queue's lock).
-    virtual bool insert(Bio& first, const QueueLimits&, Merges, std::int64_t now_ns) noexcept = 0;
-    /// The group to go next, or null.
-    [[nodiscard]] virtual Bio* take(std::int64_t now_ns) noexcept = 0;
-    [[nodiscard]] virtual bool empty() const noexcept = 0;
-};
-
 enum class SchedulerKind : std::uint8_t { none, mq_deadline };
-[[nodiscard]] std::string_view to_string(SchedulerKind) noexcept;
-[[nodiscard]] std::unique_ptr<Scheduler> make_scheduler(SchedulerKind);
 
-/// First in, first out; the newest group grows by its back.
-class FifoScheduler final : public Scheduler {
+/// First in, first out; the newest group grows by its back. What a channel has under the scheduler `none`.
+class Fifo {
   public:
-    bool insert(Bio& first, const QueueLimits&, Merges, std::int64_t now_ns) noexcept override;
-    [[nodiscard]] Bio* take(std::int64_t now_ns) noexcept override;
-    [[nodiscard]] bool empty() const noexcept override { return head_ == nullptr; }
+    /// Takes a group; true if it became part of the newest. The channel's thread (or the queue's lock).
+    bool insert(Bio& first, const QueueLimits&, Merges) noexcept;
+    /// What was taken and is not done with: a bio being cut goes on before all others.
+    void put_back(Bio& first) noexcept;
+    /// The group to go next, or null.
+    [[nodiscard]] Bio* take() noexcept;
+    /// The oldest group of `channel`, or null.
+    [[nodiscard]] Bio* take_of(const ChannelCore& channel) noexcept;
+    [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
 
   private:
+    Bio* take_behind(Bio* previous) noexcept;
     Bio* head_ = nullptr;
     Bio* last_group_ = nullptr;
 };

@@ -9,49 +9,73 @@
 namespace mqblk::block {
 
 bool ChannelCore::fill_next(Request& request) noexcept {
-    if (flushes_.wanted()) {
-        flushes_.begin();
-        request.op = Op::flush;
-        request.flags = 0;
-        request.sector = 0;
-        request.sectors = 0;
-        request.data = {};
-        request.segments = 0;
-        request.retries = 0;
-        request.bios_ = request.last_bio_ = nullptr;
-        request.device_ = device_hot_;
-        request.started = queue_.now();
-        request.deadline = request.started + timeout_;
+    if (flushes_.pending() && flushes_.wanted(queue_.now())) {
+        fill_flush(request);
         return true;
     }
-    if (partial_ != nullptr) return fill_piece(request, *partial_);
-    const std::int64_t now_ns = queue_.now().time_since_epoch().count();
-    while (Bio* const first = scheduler_->take(now_ns)) {
-        if (first->progress.last != first) {
-            fill(request, *first, group_sectors(*first), first->progress.segments, queue_.now());
-            return true;
-        }
-        if (fill_piece(request, *first)) return true;
+    while (Bio* const first = take_next()) {
+        ChannelCore& owner = *first->progress.channel;
+        owner.take_over(request);
+        if (owner.fill_group(request, *first)) return true;
     }
     return false;
 }
 
-/// The next piece of a bio; false if it cannot be cut, and has been ended for that.
-bool ChannelCore::fill_piece(Request& request, Bio& bio) noexcept {
-    partial_ = nullptr;
+void ChannelCore::fill_flush(Request& request) noexcept {
+    flushes_.begin();
+    request.op = Op::flush;
+    request.flags = 0;
+    request.sector = 0;
+    request.sectors = 0;
+    request.data = {};
+    request.segments = 0;
+    request.retries = 0;
+    request.priority = Priority::best_effort;
+    request.bios_ = request.last_bio_ = nullptr;
+    request.device_ = device_hot_;
+    request.started = queue_.now();
+    request.deadline = request.started + timeout_;
+}
+
+Bio* ChannelCore::take_next() noexcept {
+    Bio* const first = fifo_.take();
+    if (first != nullptr || deadline_ == nullptr) return first;
+    return deadline_->take(queue_.now().time_since_epoch().count());
+}
+
+/// The request, allocated for a channel of this disk and queue, is this channel's.
+void ChannelCore::take_over(Request& request) noexcept {
+    if (request.channel_ == this) return;
+    --request.channel_->in_flight_;
+    ++in_flight_;
+    request.channel_ = this;
+}
+
+/// All of a group, or the next piece of a bio; false if it cannot be cut, and has been ended for that.
+bool ChannelCore::fill_group(Request& request, Bio& bio) noexcept {
     Bio::Progress& progress = bio.progress;
-    const Cut cut = next_cut(limits_, bio);
-    if (cut.sectors == 0 || bio.status != Status::ok) {
-        // Nothing more is sent of a bio that has failed already.
-        end_piece(bio, cut.sectors == 0 && bio.status == Status::ok ? cut.status : bio.status);
-        return false;
+    if (progress.last != &bio) {
+        fill(request, bio, group_sectors(bio), progress.segments, queue_.now());
+    } else {
+        const Cut cut = next_cut(limits_, bio);
+        if (cut.sectors == 0 || bio.status != Status::ok) {
+            // Nothing more is sent of a bio that has failed already.
+            end_piece(bio, cut.sectors == 0 && bio.status == Status::ok ? cut.status : bio.status);
+            return false;
+        }
+        fill(request, bio, cut.sectors, cut.segments, queue_.now());
+        if (progress.issued != 0 || cut.sectors != bio.sectors) counters_->splits.add();
+        if (progress.issued + cut.sectors != bio.sectors) {
+            ++progress.pieces;
+            advance(bio, cut.sectors);
+            fifo_.put_back(bio);
+            queue_.waiting_.add(*this);
+        }
     }
-    fill(request, bio, cut.sectors, cut.segments, queue_.now());
-    if (progress.issued != 0 || cut.sectors != bio.sectors) counters_->splits.add();
-    if (progress.issued + cut.sectors == bio.sectors) return true;
-    ++progress.pieces;
-    advance(bio, cut.sectors);
-    partial_ = &bio;
+    if (deadline_ != nullptr) {
+        request.scheduler_ = deadline_;
+        deadline_->began(request.priority);
+    }
     return true;
 }
 
@@ -80,11 +104,23 @@ void ChannelCore::end_flush(Status status) noexcept {
             continue;
         }
         // Its data go now; this runs inside the driver, so the queue's next run sends them.
-        bio.progress.stage = static_cast<std::uint8_t>(stage_of_data(limits_, bio));
+        flushes_.begin_data(bio, flush_follows(limits_, bio) ? Stage::data_then_flush : Stage::data);
         make_group(bio);
-        static_cast<void>(scheduler_->insert(bio, limits_, Merges::none, bio.progress.queued_ns));
+        schedule(bio, bio.progress.queued_ns);
         queue_.waiting_.add(*this);
         queue_.run_again_ = true;
+    }
+}
+
+/// The data of a sequence have ended; a flush that waited for that may go now.
+void ChannelCore::end_data_stage(Bio& bio) noexcept {
+    flushes_.end_data();
+    queue_.waiting_.add(*this);
+    queue_.run_again_ = true;
+    if (bio.progress.stage == static_cast<std::uint8_t>(Stage::data_then_flush) && bio.status == Status::ok) {
+        flushes_.add(bio, Stage::flush, queue_.now());
+    } else {
+        end(bio);
     }
 }
 
@@ -94,7 +130,6 @@ void ChannelCore::cancel_waiting(Status status) noexcept {
         while (bio != nullptr) {
             Bio* const next = bio->progress.next;
             fail(*bio, status);
-            bio->progress.stage = 0;
             end_piece(*bio, status);
             bio = next;
         }
@@ -108,12 +143,7 @@ void ChannelCore::cancel_waiting(Status status) noexcept {
     for (unsigned i = 0; i < plugged_count_; ++i) cancel(plugged_[i]);
     plugged_count_ = 0;
     lane_.unplugged(*this);
-    if (Bio* const bio = partial_) {
-        partial_ = nullptr;
-        fail(*bio, status);
-        end_piece(*bio, status);
-    }
-    while (Bio* const group = scheduler_->take(0)) cancel(group);
+    while (Bio* const group = withdraw()) cancel(group);
 }
 
 }  // namespace mqblk::block

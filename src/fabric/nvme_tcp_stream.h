@@ -142,6 +142,10 @@ class NvmeTcpStream {
     /// What was negotiated, for the PDUs that follow.
     void set_rules(const wire::nvme_tcp::PduRules& received) noexcept { rules_ = received; }
     [[nodiscard]] const wire::nvme_tcp::PduRules& rules() const noexcept { return rules_; }
+    /// The rest of the PDU that is being received has no place any more: it is read and forgotten. on_data comes.
+    void drop_data() noexcept {
+        if (step_ == RxStep::data) place_ = {};
+    }
     /// In on_data with data in place: keeps them valid until release(). Every hold is released before the stream goes.
     [[nodiscard]] RxChunk* hold() noexcept;
     void release(RxChunk*) noexcept;

@@ -8,6 +8,17 @@
 
 namespace mqblk::test {
 
+/// The machine's time, and what the test adds to it.
+class ShiftedClock final : public Clock {
+  public:
+    [[nodiscard]] Time now() const noexcept override { return steady_.now() + shift_; }
+    void advance(Duration by) noexcept { shift_ += by; }
+
+  private:
+    SteadyClock steady_;
+    Duration shift_{};
+};
+
 class MemoryServed {
   public:
     explicit MemoryServed(ServedOptions options = {}) : served_(options) {
@@ -24,6 +35,13 @@ class MemoryServed {
         network.fire();
         reactor_->run_once(Reactor::Sleep::no);
     }
+    /// Lets so much time pass, in which nothing else happens.
+    void advance(Duration by) {
+        for (int passes = 0; passes < 600; ++passes) pump();  // quiet connections come to rest
+        clock_.advance(by);
+        for (int passes = 0; passes < 8; ++passes) pump();
+    }
+    device::nvme::Target& target() { return served_.target; }
     /// False if `done` is still not true after as many passes as nothing here should need.
     template <class Done>
     [[nodiscard]] bool pump_until(Done done) {
@@ -35,7 +53,7 @@ class MemoryServed {
     }
 
   private:
-    SteadyClock clock_;
+    ShiftedClock clock_;
     SeededRandom random_{1};
     ServedTarget served_;
     std::unique_ptr<Reactor> reactor_;

@@ -18,6 +18,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace mqblk::test {
 
@@ -33,6 +35,7 @@ struct ServedOptions {
     std::shared_ptr<Device> device;  ///< a RAM disk of 64 MiB if none is given
     device::nvme::Target::Options target{};
     device::nvme::TcpTarget::Options tcp{};
+    unsigned threads = 1;  ///< connections are spread over them
 };
 
 /// The target without a transport.
@@ -66,26 +69,36 @@ class Served {
   public:
     explicit Served(ServedOptions options = {}) : served_(options) {
         options.tcp.listen = {"127.0.0.1", 0};
-        reactor_ = must(make_uring_reactor(clock_, random_, {.spin = std::chrono::microseconds(20)}));
-        thread_ = std::thread([this] {
-            while (!stop_) reactor_->run_once(Reactor::Sleep::yes);
-        });
+        std::vector<Reactor*> reactors;
+        for (unsigned i = 0; i < options.threads; ++i) {
+            reactors_.push_back(must(make_uring_reactor(clock_, random_, {.spin = std::chrono::microseconds(20)})));
+            reactors.push_back(reactors_.back().get());
+            threads_.emplace_back([this, reactor = reactors_.back().get()] {
+                while (!stop_) reactor->run_once(Reactor::Sleep::yes);
+            });
+        }
         on_thread([&] {
-            tcp = must(device::nvme::TcpTarget::listen(served_.target, served_.port, *network_, {reactor_.get()},
-                                                       options.tcp));
+            tcp = must(device::nvme::TcpTarget::listen(served_.target, served_.port, *network_, reactors, options.tcp));
         });
     }
     ~Served() {
+        shut_down();
+        on_thread([this] { tcp.reset(); });
+        stop_ = true;
+        for (const auto& reactor : reactors_) reactor->wake();
+        for (std::thread& thread : threads_) thread.join();
+    }
+    /// Closes all connections; nothing can be dialled any more.
+    void shut_down() {
+        if (std::exchange(shut_down_, true)) return;
         std::promise<void> done;
         tcp->shutdown([&done] { done.set_value(); });
         done.get_future().wait();
-        on_thread([this] { tcp.reset(); });
-        reactor_->post([this] { stop_ = true; });
-        thread_.join();
     }
+    /// On the first of its threads.
     void on_thread(const std::function<void()>& task) {
         std::promise<void> done;
-        reactor_->post([&] {
+        reactors_[0]->post([&] {
             task();
             done.set_value();
         });
@@ -101,9 +114,10 @@ class Served {
     SeededRandom random_{1};
     ServedTarget served_;
     std::unique_ptr<fabric::Network> network_ = fabric::make_tcp_network();
-    std::unique_ptr<Reactor> reactor_;
-    std::thread thread_;
-    bool stop_ = false;  // the thread's
+    std::vector<std::unique_ptr<Reactor>> reactors_;
+    std::vector<std::thread> threads_;
+    std::atomic<bool> stop_{false};
+    bool shut_down_ = false;
 
   public:
     std::unique_ptr<device::nvme::TcpTarget> tcp;

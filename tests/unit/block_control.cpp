@@ -80,8 +80,12 @@ TEST(BlockControl, AFreezeThatTimesOutLeavesTheSetAsItWas) {
     bench.driver->mode = TestDriver::Mode::hold;
     TestBio stuck(Op::read, 0, 8), next(Op::read, 100, 8);
     bench.submit(stuck);
-    const auto frozen = bench.set->freeze(std::chrono::milliseconds(5));
+    bench.queue().hold_asleep = true;
+    const Time start = bench.clock.now();
+    const auto frozen = bench.set->freeze(std::chrono::seconds(7));  // of the reactor's time
     ASSERT_FALSE(frozen);
+    EXPECT_GE(bench.clock.now() - start, std::chrono::seconds(7));
+    EXPECT_LE(bench.clock.now() - start, std::chrono::seconds(8));
     EXPECT_EQ(frozen.error().code(), Errc::timed_out);
     bench.submit(next);
     bench.channel->poll();
@@ -207,7 +211,18 @@ TEST(BlockControl, Attributes) {
                            {"io_timeout", "100", "100"},
                            {"io_timeout", "0", nullptr},
                            {"iostats", "0", "0"},
-                           {"rq_affinity", "1", "1"},
+                           {"rq_affinity", "2", "2"},
+                           {"rq_affinity", "1", nullptr},
+                           {"rq_affinity", "0", nullptr},
+                           {"read_expire", "100", "100"},
+                           {"read_expire", "-1", nullptr},
+                           {"write_expire", "0", "0"},
+                           {"prio_aging_expire", "2147483647", "2147483647"},
+                           {"writes_starved", "2147483648", nullptr},
+                           {"writes_starved", "1", "1"},
+                           {"fifo_batch", "32", "32"},
+                           {"front_merges", "0", "0"},
+                           {"front_merges", "2", nullptr},
                            {"write_cache", "write through", "write through"},
                            {"write_cache", "none", nullptr}}) {
         const Result<> result = bench.device->set_attribute(row.name, row.value);
@@ -218,6 +233,12 @@ TEST(BlockControl, Attributes) {
             EXPECT_NE(result.error().message().find(row.name), std::string::npos);
         }
     }
+    EXPECT_TRUE(std::ranges::is_sorted(bench.device->attributes()));
+    EXPECT_TRUE(bench.device->set_attribute("scheduler", "none"));
+    EXPECT_EQ(read("read_expire"), "absent");
+    EXPECT_EQ(bench.device->set_attribute("read_expire", "100").error().code(), Errc::not_found);
+    EXPECT_TRUE(bench.device->set_attribute("scheduler", "mq-deadline"));
+    EXPECT_EQ(read("read_expire"), "100");
     EXPECT_EQ(bench.device->set_attribute("rotational", "0").error().code(), Errc::permission_denied);
     EXPECT_EQ(bench.device->set_attribute("colour", "red").error().code(), Errc::not_found);
 

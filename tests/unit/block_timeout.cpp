@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time-outs, and the scheduler mq-deadline, in manual time.
-#include "block/deadline.h"
+// Time-outs, in manual time.
 #include "block_support.h"
 
 #include <deque>
@@ -111,103 +110,6 @@ TEST(BlockTimeout, TheWheelFindsEveryDeadlineInTime) {
         });
     }
     EXPECT_EQ(wheel.next(), never);
-}
-
-struct Queued {
-    std::deque<TestBio> bios;
-    block::DeadlineScheduler scheduler;
-    QueueLimits limits;
-    bool insert(Op op, std::uint64_t sector, std::int64_t now_ns = 0, block::Merges merges = block::Merges::none) {
-        TestBio& bio = bios.emplace_back(op, sector, 8);
-        block::make_group(bio.bio);
-        return scheduler.insert(bio.bio, limits, merges, now_ns);
-    }
-    std::vector<std::uint64_t> take_all(std::int64_t now_ns) {
-        std::vector<std::uint64_t> order;
-        while (Bio* const bio = scheduler.take(now_ns)) order.push_back(bio->sector);
-        return order;
-    }
-};
-
-TEST(BlockDeadline, GoesBySector) {
-    Queued queued;
-    for (const std::uint64_t sector : {500u, 100u, 300u, 400u, 200u}) queued.insert(Op::read, sector);
-    EXPECT_EQ(queued.scheduler.take(0)->sector, 100u);
-    EXPECT_EQ(queued.scheduler.take(0)->sector, 200u);
-    // What lies behind waits until nothing lies ahead.
-    queued.insert(Op::read, 150);
-    EXPECT_EQ(queued.take_all(0), (std::vector<std::uint64_t>{300, 400, 500, 150}));
-    EXPECT_TRUE(queued.scheduler.empty());
-}
-
-TEST(BlockDeadline, AnExpiredRequestGoesFirst) {
-    Queued queued;
-    for (unsigned i = 0; i < 20; ++i) queued.insert(Op::read, 1000 + i * 100, 0);
-    EXPECT_EQ(queued.scheduler.take(0)->sector, 1000u);
-    queued.insert(Op::read, 8, 1);
-    for (unsigned i = 0; i < 15; ++i) EXPECT_NE(queued.scheduler.take(0)->sector, 8u);
-    for (unsigned i = 0; i < 50; ++i) queued.insert(Op::read, 100000 + i * 100, 600'000'000);
-    std::vector<std::uint64_t> order;
-    for (int i = 0; i < 40; ++i) order.push_back(queued.scheduler.take(600'000'000)->sector);
-    const auto at = std::ranges::find(order, 8u);
-    EXPECT_NE(at, order.end());
-    EXPECT_LE(at - order.begin(), 3 * 16);
-}
-
-TEST(BlockDeadline, WritesArePassedOverTwiceOnly) {
-    Queued queued;
-    queued.insert(Op::write, 50);
-    for (unsigned i = 0; i < 200; ++i) queued.insert(Op::read, 1000 + i * 100);
-    const std::vector<std::uint64_t> order = queued.take_all(0);
-    ASSERT_EQ(order.size(), 201u);
-    EXPECT_EQ(std::ranges::find(order, 50u) - order.begin(), 32);  // two batches of reads
-}
-
-TEST(BlockDeadline, MergesBothWays) {
-    Queued queued;
-    EXPECT_FALSE(queued.insert(Op::write, 100, 0, block::Merges::all));
-    EXPECT_FALSE(queued.insert(Op::write, 300, 0, block::Merges::all));
-    EXPECT_TRUE(queued.insert(Op::write, 108, 0, block::Merges::all));
-    EXPECT_TRUE(queued.insert(Op::write, 92, 0, block::Merges::all));
-    EXPECT_FALSE(queued.insert(Op::read, 116, 0, block::Merges::all));
-    const Bio* const read = queued.scheduler.take(0);
-    EXPECT_EQ(read->sector, 116u);
-    const Bio* const group = queued.scheduler.take(0);
-    EXPECT_EQ(group->sector, 92u);
-    EXPECT_EQ(block::group_sectors(*group), 24u);
-    EXPECT_EQ(group->progress.segments, 3u);
-    EXPECT_EQ(queued.scheduler.take(0)->sector, 300u);
-}
-
-TEST(BlockDeadline, HoldsMoreThanItsWindow) {
-    constexpr std::uint64_t seed = 3;
-    SeededRandom random(seed);
-    Queued queued;
-    std::vector<std::uint64_t> sectors;
-    for (unsigned i = 0; i < 1000; ++i) {
-        sectors.push_back(random.below(1 << 20) * 8);
-        queued.insert(i % 3 == 0 ? Op::write : Op::read, sectors.back());
-    }
-    std::vector<std::uint64_t> order = queued.take_all(0);
-    std::ranges::sort(order);
-    std::ranges::sort(sectors);
-    EXPECT_EQ(order, sectors) << "seed " << seed;
-}
-
-TEST(BlockDeadline, ADeviceUsesItAndCanChangeUnderLoad) {
-    Bench bench(Bench::shape(1));
-    bench.driver->mode = TestDriver::Mode::hold;
-    ASSERT_TRUE(bench.device->set_attribute("scheduler", "mq-deadline"));
-    std::deque<TestBio> bios;
-    for (const std::uint64_t sector : {500u, 100u, 300u, 200u}) bench.submit(bios.emplace_back(Op::read, sector, 8));
-    bench.queue().complete_one();
-    bench.channel->poll();
-    ASSERT_EQ(bench.queue().seen.size(), 2u);
-    EXPECT_EQ(bench.queue().seen[1].sector, 100u);
-    ASSERT_TRUE(bench.device->set_attribute("scheduler", "none"));
-    while (bench.queue().complete_one()) bench.channel->poll();
-    EXPECT_EQ(bench.channel->outstanding(), 0u);
-    for (const TestBio& bio : bios) EXPECT_EQ(bio.ends, 1u);
 }
 
 }  // namespace

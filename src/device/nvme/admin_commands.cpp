@@ -5,9 +5,13 @@
 #include "device/nvme/commands.h"
 #include "device/nvme/queue_core.h"
 #include "device/nvme/target_impl.h"
+#include "reactor/reactor.h"
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_identify.h"
 #include "wire/nvme_logs.h"
+
+#include <memory>
+#include <utility>
 
 namespace mqblk::device::nvme {
 
@@ -32,9 +36,24 @@ Plan plan_features(QueueCore& queue, TargetCommand& command) noexcept {
     return queue.admit(command, set ? Direction::to_controller : Direction::to_host, bytes);
 }
 
-/// Section 5.1. Commands in a backend run to their end, which is near; only what waits for an event can be taken out.
+constexpr std::uint32_t not_aborted = 1;  // of the completion's result
+
+/// The queue lives in another reactor: it is asked there, and the answer given here. The Abort is outstanding
+/// meanwhile, so its queue stays.
+void abort_elsewhere(QueueCore& admin, TargetCommand& command, std::shared_ptr<QueueCore> queue, std::uint16_t id) {
+    Reactor& there = queue->reactor();
+    there.post([&admin, &command, queue = std::move(queue), id] {
+        const bool aborted = queue->abort(id);
+        admin.reactor().post([&admin, &command, aborted] {
+            command.completion.result = aborted ? 0u : not_aborted;
+            admin.complete(command, status::success);
+        });
+    });
+}
+
+/// Section 5.1. Commands in a backend run to their end, which is near; what waits for an event or for memory can be
+/// taken out. Not what waits for its data from the host: they may be on their way.
 void execute_abort(QueueCore& queue, TargetCommand& command) noexcept {
-    constexpr std::uint32_t not_aborted = 1;
     const auto queue_id = static_cast<std::uint16_t>(command.command.cdw10 & 0xffff);
     const auto command_id = static_cast<std::uint16_t>(command.command.cdw10 >> 16);
     command.completion.result = not_aborted;
@@ -43,6 +62,11 @@ void execute_abort(QueueCore& queue, TargetCommand& command) noexcept {
             command.completion.result = 0;
             queue.complete(*held, status::aborted_by_request);
         }
+    } else if (auto of = queue.controller()->queue(queue_id)) {
+        // An initiator in this process may have stopped turning the thread of its queue: nothing waits for that.
+        if (&of->reactor() != &queue.reactor() && !of->loop())
+            return abort_elsewhere(queue, command, std::move(of), command_id);
+        if (&of->reactor() == &queue.reactor() && of->abort(command_id)) command.completion.result = 0;
     }
     queue.complete(command, status::success);
 }

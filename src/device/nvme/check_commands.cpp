@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Commands that read without sending: Compare (NVMe 1.4, section 6.6) and Verify (section 6.14). Where the media is
-// memory it is looked at in place; else it is read in pieces through the worker's one check buffer.
+// memory it is looked at in place; else it is read in pieces through one of the worker's check buffers.
 #include "block/driver.h"
 #include "device/nvme/commands.h"
 #include "device/nvme/page_window.h"
@@ -34,7 +34,7 @@ void end_check(TargetCommand& command, std::uint16_t why) noexcept {
 void check_step(TargetCommand& command) noexcept {
     Worker& worker = command.queue->worker();
     const auto end = [&](std::uint16_t why) {
-        worker.give_back_check_buffer();
+        worker.checks().give_back(command, checked_bytes(command));
         end_check(command, why);
     };
     if (command.bio.status != Status::ok) return end(bio_result(command));
@@ -47,8 +47,8 @@ void check_step(TargetCommand& command) noexcept {
     const std::uint64_t total = checked_bytes(command);
     if (command.position == total) return end(status::success);
     const unsigned shift = command.channel->ns->block_shift;
-    command.piece = {worker.check_buffer().data,
-                     static_cast<std::size_t>(std::min<std::uint64_t>(total - command.position, Worker::check_bytes))};
+    command.piece.bytes =
+        static_cast<std::size_t>(std::min<std::uint64_t>(total - command.position, CheckBuffers::most_bytes));
     start_bio(command, Op::read, 0, wire::nvme::first_block(command.command) + (command.position >> shift),
               command.piece.bytes >> shift, {&command.piece, 1});
 }
@@ -85,7 +85,21 @@ void execute_check(TargetCommand& command) noexcept {
     command.position = 0;
     command.piece = {nullptr, 0};
     command.bio.status = Status::ok;
-    if (command.queue->worker().claim_check_buffer(command)) check_step(command);
+    switch (command.queue->worker().checks().claim(command, bytes)) {
+        case CheckBuffers::Claim::granted:
+            return check_step(command);
+        case CheckBuffers::Claim::waiting:
+            return;
+        case CheckBuffers::Claim::failed:
+            return end_check(command, status::internal_error);
+    }
+}
+
+bool abort_check(QueueCore& queue, std::uint16_t command_id) noexcept {
+    TargetCommand* const waiting = queue.worker().checks().take_waiting(queue, command_id);
+    if (waiting == nullptr) return false;
+    end_check(*waiting, status::aborted_by_request);
+    return true;
 }
 
 }  // namespace mqblk::device::nvme

@@ -62,6 +62,8 @@ void execute_dataset_management(TargetCommand&) noexcept;
 [[nodiscard]] Plan plan_check(QueueCore&, TargetCommand&) noexcept;
 /// A Compare that is the first half of a fused pair ends in fused_compared() instead.
 void execute_check(TargetCommand&) noexcept;
+/// Ends the one with this identifier as aborted if it waits for memory; false: none does.
+[[nodiscard]] bool abort_check(QueueCore&, std::uint16_t command_id) noexcept;
 
 // fused.cpp: Compare and Write as one.
 [[nodiscard]] Plan plan_fused(QueueCore&, TargetCommand&) noexcept;

@@ -53,6 +53,11 @@ void Controller::leave(QueueCore& queue) noexcept {
     queues_[queue.queue_id()].reset();
 }
 
+std::shared_ptr<QueueCore> Controller::queue(std::uint16_t queue_id) const {
+    const std::lock_guard lock(mutex_);
+    return queue_id < queues_.size() ? queues_[queue_id].lock() : nullptr;
+}
+
 unsigned Controller::io_queues() const {
     const std::lock_guard lock(mutex_);
     return static_cast<unsigned>(

@@ -61,6 +61,8 @@ class Controller : public std::enable_shared_from_this<Controller> {
     /// Adds an I/O queue under its id. Not success: the id is in use, or the association is ending.
     [[nodiscard]] std::uint16_t join(const std::shared_ptr<QueueCore>&, std::uint16_t queue_id);
     void leave(QueueCore&) noexcept;
+    /// Null: there is no such queue.
+    [[nodiscard]] std::shared_ptr<QueueCore> queue(std::uint16_t queue_id) const;
     [[nodiscard]] unsigned io_queues() const;
     /// Ends the association: every queue is told to close.
     void end(std::uint16_t status);

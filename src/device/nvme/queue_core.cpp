@@ -213,6 +213,11 @@ void QueueCore::abandon(TargetCommand& command) noexcept {
     worker_->release(channel);
 }
 
+bool QueueCore::abort(std::uint16_t command_id) noexcept {
+    if (disconnected_ || worker_ == nullptr) return false;
+    return events_.abort(command_id) || abort_check(*this, command_id);
+}
+
 // The command after the first half of a pair is not its second half.
 void QueueCore::break_fused() noexcept {
     TargetCommand* const first = std::exchange(fused_first, nullptr);

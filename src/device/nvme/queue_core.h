@@ -36,6 +36,8 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
     void release(TargetCommand&) noexcept;
     void disconnect() noexcept;
     unsigned poll() noexcept { return worker_->poll(); }
+    /// Takes a command out that waits for memory, here or in the transport; false: none with this identifier does.
+    [[nodiscard]] bool abort(std::uint16_t command_id) noexcept;
     /// The association is over: the transport is told, once.
     void close(std::uint16_t status) noexcept;
 
@@ -62,6 +64,8 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
     [[nodiscard]] std::uint16_t depth() const noexcept { return depth_; }
     [[nodiscard]] bool flow_control() const noexcept { return flow_control_; }
     [[nodiscard]] bool lending() const noexcept { return lending_; }
+    /// The initiator is in this process.
+    [[nodiscard]] bool loop() const noexcept { return loop_; }
     [[nodiscard]] std::uint32_t in_capsule_bytes() const noexcept { return in_capsule_bytes_; }
     [[nodiscard]] unsigned outstanding() const noexcept { return outstanding_; }
     [[nodiscard]] unsigned loans() const noexcept { return loans_; }

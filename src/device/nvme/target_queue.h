@@ -71,6 +71,12 @@ class TargetQueue {
         virtual ~Events() = default;
         /// The association is over (keep-alive expired, fatal controller state, subsystem removed): close. Same thread.
         virtual void close(std::uint16_t why_status) noexcept = 0;
+        /// An Abort asks for the planned command with this identifier. True: it waited for memory, and was abandoned
+        /// and responded to as aborted. A transport that lets nothing wait has nothing to abort.
+        virtual bool abort(std::uint16_t command_id) noexcept {
+            static_cast<void>(command_id);
+            return false;
+        }
     };
 
     /// `port` selects which subsystems and hosts are visible; `allow_lending` is off where digests need stable data.

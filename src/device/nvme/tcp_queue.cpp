@@ -40,8 +40,10 @@ TcpQueue::TcpQueue(TcpWorker& worker, std::unique_ptr<fabric::Connection> connec
 TcpQueue::~TcpQueue() = default;
 
 unsigned TcpQueue::poll() noexcept {
-    unsigned events = stream_.receive() > 0 ? 1 : 0;
-    progress_ += events;
+    const std::size_t received = stream_.receive();
+    so_far_.bytes_in += received;
+    if (received > 0 && stream_.partial()) guard_progress();
+    unsigned events = received > 0 ? 1 : 0;
     if (core_) events += core_->poll();
     send();
     if (ending_) {
@@ -57,7 +59,9 @@ unsigned TcpQueue::poll() noexcept {
 // A host that reads takes more within a few passes; for one that does not, the socket says when.
 void TcpQueue::send() noexcept {
     if (blocked_ >= blocked_passes) return;
-    if (stream_.flush() > 0 || !stream_.blocked()) {
+    const std::size_t sent = stream_.flush();
+    so_far_.bytes_out += sent;
+    if (sent > 0 || !stream_.blocked()) {
         blocked_ = 0;
     } else if (++blocked_ == blocked_passes) {
         stream_.connection().arm(true);
@@ -120,7 +124,14 @@ void TcpQueue::on_closed(int error_number) noexcept {
     activate();
 }
 
+void TcpQueue::shutdown() noexcept {
+    if (ending_) return;
+    draining_ = connected_ && (busy() || stream_.unsent());
+    end(nullptr);
+}
+
 void TcpQueue::close(std::uint16_t why_status) noexcept {
+    if (worker_.target_ends()) return shutdown();  // its admin queue was only the first to go
     log_info(fmt::format("NVMe/TCP connection {} closed by its controller, status {:#x}", name(), why_status));
     end(nullptr);
 }
@@ -139,11 +150,39 @@ void TcpQueue::note_connected() noexcept {
     stream_.set_rules(rules);
 }
 
-// A host that owes data, or does not read its answers, holds buffers that others wait for.
+TcpQueue::Owed TcpQueue::owed() const noexcept {
+    Owed now = so_far_;
+    now.data = transfers_used_ > 0;
+    now.reading = stream_.unsent();
+    now.pdu = stream_.partial();
+    return now;
+}
+
+// A host that owes data, or does not read its answers, holds buffers that others wait for; one that begins a PDU and
+// lets the rest drip holds a connection. One timer, armed while something is owed, looks at what has come of it: no
+// cost for each command.
 void TcpQueue::guard_progress() noexcept {
-    if (!connected_ || ending_ || timer_.armed() || !host_owes()) return;
-    progress_seen_ = progress_;
+    if (!connected_ || ending_ || timer_.armed()) return;
+    const Owed now = owed();
+    if (!now.data && !now.reading && !now.pdu) return;
+    owed_before_ = now;
     timer_.arm(worker_.reactor, worker_.reactor.now() + stall_limit);
+}
+
+/// Why the host is given up, or null. Each rule: it was owed before, it is still, none was completed meanwhile, and
+/// hardly a byte has moved. A PDU is to be complete within three times stall_limit of its first byte, whatever moves.
+const char* TcpQueue::stalled() noexcept {
+    const Owed& before = owed_before_;
+    const Owed now = owed();
+    if (before.data && now.data && now.transfers == before.transfers && now.bytes_in - before.bytes_in < stall_bytes)
+        return "the host does not send the data it was asked for, or too slowly";
+    if (before.reading && now.reading && now.sent == before.sent && now.bytes_out - before.bytes_out < stall_bytes)
+        return "the host does not read its answers, or too slowly";
+    if (before.pdu && now.pdu && now.pdus == before.pdus) {
+        if (std::exchange(slow_pdu_, now.pdus) != now.pdus) slow_times_ = 0;
+        if (++slow_times_ >= pdu_stalls) return "the host began a PDU and did not end it in time";
+    }
+    return nullptr;
 }
 
 void TcpQueue::timer_expired() noexcept {
@@ -152,8 +191,8 @@ void TcpQueue::timer_expired() noexcept {
         activate();
     } else if (!connected_) {
         end("no Connect within the time that is allowed for it");
-    } else if (host_owes() && progress_ == progress_seen_) {
-        end("the host neither sends the data it was asked for nor reads its answers");
+    } else if (const char* const why = stalled()) {
+        end(why);
     } else {
         guard_progress();
     }
@@ -183,6 +222,9 @@ void TcpQueue::settle() noexcept {
         if (stream_.terminated()) {
             timer_.arm(worker_.reactor, worker_.reactor.now() + linger);
             stream_.flush();
+        } else if (draining_ && stream_.open()) {
+            stream_.drop_data();  // where they were to go was given up
+            timer_.arm(worker_.reactor, worker_.reactor.now() + drain_limit);
         } else {
             stream_.close();
         }
@@ -190,7 +232,10 @@ void TcpQueue::settle() noexcept {
     if (commands_ > 0 || (core_ && (core_->outstanding() > 0 || core_->loans() > 0))) return;
     if (stream_.open()) {
         if (stream_.unsent()) return;
-        if (!std::exchange(half_closed_, true)) stream_.connection().shutdown();
+        if (!std::exchange(half_closed_, true)) {
+            stream_.connection().shutdown();
+            if (draining_) timer_.arm(worker_.reactor, worker_.reactor.now() + farewell);
+        }
         rest();
         return;
     }

@@ -27,8 +27,8 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     unsigned poll() noexcept override;
     bool prepare_sleep() noexcept override;
 
-    /// Ends it as soon as the backends allow.
-    void shutdown() noexcept { end(nullptr); }
+    /// Ends it. What the backends have is answered first, if they and the host take no longer than drain_limit.
+    void shutdown() noexcept;
 
     std::size_t place = 0;  ///< the worker's: where it stands among the queues
 
@@ -50,7 +50,11 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     static constexpr unsigned quiet_passes = 256;                      ///< without anything to do before it is watched
     static constexpr unsigned blocked_passes = 64;                     ///< a full socket is tried before it is watched
     static constexpr Duration stall_limit = std::chrono::seconds(30);  ///< for a host that owes data or does not read
+    static constexpr std::uint64_t stall_bytes = 4096;                 ///< to come or go in that time: less is a stall
+    static constexpr unsigned pdu_stalls = 2;                          ///< times that long for a PDU that was begun
     static constexpr Duration linger = std::chrono::seconds(5);        ///< for the host to close after a TermReq
+    static constexpr Duration drain_limit = std::chrono::seconds(5);   ///< for what is in the backends at shutdown
+    static constexpr Duration farewell = std::chrono::seconds(1);      ///< for the host to close then
 
     // tcp_queue.cpp: its life.
     void end(const char* why) noexcept;
@@ -59,16 +63,21 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     void rest() noexcept;
     void timer_expired() noexcept;
     void guard_progress() noexcept;
+    [[nodiscard]] const char* stalled() noexcept;
     void settle() noexcept;
     void abandon_unbegun() noexcept;
     [[nodiscard]] bool busy() const noexcept { return commands_ > parked_; }
-    [[nodiscard]] bool host_owes() const noexcept {
-        return transfers_used_ > 0 || stream_.unsent() || stream_.partial();
-    }
+    /// What the host is waited for, and what has come of that so far.
+    struct Owed {
+        bool data = false, reading = false, pdu = false;
+        std::uint64_t bytes_in = 0, bytes_out = 0, transfers = 0, sent = 0, pdus = 0;
+    };
+    [[nodiscard]] Owed owed() const noexcept;
     [[nodiscard]] std::string name() const;
     void on_violation(const Violation&) noexcept override;
     void on_closed(int error_number) noexcept override;
     void close(std::uint16_t why_status) noexcept override;
+    bool abort(std::uint16_t command_id) noexcept override;
 
     // tcp_queue_receive.cpp: PDUs from the host.
     fabric::Placement on_pdu(const fabric::NvmeTcpPdu&) noexcept override;
@@ -105,8 +114,9 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     unsigned blocked_ = 0;             // passes with a full socket
     bool resting_ = false;
     bool connected_ = false;
-    bool ending_ = false;   // no more PDUs are taken; settle() does the rest
-    bool settled_ = false;  // the core knows
+    bool ending_ = false;    // no more PDUs are taken; settle() does the rest
+    bool settled_ = false;   // the core knows
+    bool draining_ = false;  // ending, but the backends' answers still go out
     bool half_closed_ = false;
     bool retired_ = false;
     TcpCommand* current_ = nullptr;  // whose data are arriving
@@ -118,8 +128,11 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     std::uint32_t free_transfer_ = 0;
     std::uint32_t transfers_used_ = 0;
 
-    Timer timer_;  // handshake; then progress while the host owes something; then lingering
-    std::uint64_t progress_ = 0, progress_seen_ = 0;
+    Timer timer_;                 // handshake; then progress while the host owes something; then lingering
+    Owed so_far_;                 // the counts; what is owed is looked up
+    Owed owed_before_;            // when the timer was armed
+    std::uint64_t slow_pdu_ = 0;  // the PDU (by number) that was not complete …
+    unsigned slow_times_ = 0;     // … when the timer expired, so often
 };
 
 }  // namespace mqblk::device::nvme

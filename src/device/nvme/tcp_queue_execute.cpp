@@ -50,6 +50,19 @@ void TcpQueue::want_buffer(TcpCommand& command) noexcept {
     }
 }
 
+bool TcpQueue::abort(std::uint16_t command_id) noexcept {
+    for (TcpCommand* command = unbegun_; command != nullptr; command = command->next) {
+        if (command->state != State::waiting || command->core.command.command_id != command_id) continue;
+        unlist(*command);
+        worker_.pool(command->from_reserve).cancel(command->buffer);
+        core_->abandon(command->core);
+        reject(*command, wire::nvme::status::aborted_by_request);
+        respond(*command);
+        return true;
+    }
+    return false;
+}
+
 void TcpQueue::buffer_ready(BufferRequest& request) noexcept {
     TcpCommand& command = *static_cast<TcpCommand*>(request.context);
     TcpQueue& queue = *command.queue;
@@ -127,7 +140,7 @@ void TcpQueue::respond(TcpCommand& command) noexcept {
 
 void TcpQueue::sent(void* context) noexcept {
     TcpCommand& command = *static_cast<TcpCommand*>(context);
-    ++command.queue->progress_;
+    ++command.queue->so_far_.sent;
     command.queue->free(command);
 }
 

@@ -17,6 +17,7 @@ using wire::nvme_tcp::FatalStatus;
 using wire::nvme_tcp::PduType;
 
 Placement TcpQueue::on_pdu(const NvmeTcpPdu& pdu) noexcept {
+    so_far_.pdus += pdu.shape.data_bytes == 0 ? 1 : 0;
     if (ending_) return {};
     switch (pdu.shape.type) {
         case PduType::capsule_cmd:
@@ -32,6 +33,7 @@ Placement TcpQueue::on_pdu(const NvmeTcpPdu& pdu) noexcept {
 }
 
 void TcpQueue::on_data(const NvmeTcpPdu& pdu, std::byte* in_place, bool digest_ok) noexcept {
+    ++so_far_.pdus;
     if (ending_ || current_ == nullptr) return;
     TcpCommand& command = *std::exchange(current_, nullptr);
     if (pdu.shape.type == PduType::h2c_data) {
@@ -171,6 +173,7 @@ void TcpQueue::transfer_data(Transfer& transfer, std::uint32_t bytes, bool diges
     transfer.received += bytes;
     command.received += bytes;
     if (transfer.received < transfer.bytes) return;
+    ++so_far_.transfers;
     give_transfer(transfer);
     --command.r2ts;
     if (command.received < command.plan.bytes) {

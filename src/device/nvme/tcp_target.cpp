@@ -40,6 +40,7 @@ class TcpTargetImpl final : public TcpTarget {
             listener_.reset();
             done_ = std::move(done);
             waiting_ = workers_.size();
+            for (const auto& worker : workers_) worker->announce_end();
             for (const auto& worker : workers_) {
                 worker->reactor.post([this, &worker = *worker] {
                     worker.shutdown([this] { reactors_[0]->post([this] { one_done(); }); });

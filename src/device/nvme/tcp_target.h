@@ -32,7 +32,8 @@ class TcpTarget {
 
     [[nodiscard]] virtual fabric::Address address() const = 0;
     [[nodiscard]] virtual unsigned connections() const noexcept = 0;
-    /// Closes listener and connections; `done` runs on reactors[0] when the last one is gone. Any thread.
+    /// Closes listener and connections; `done` runs on reactors[0] when the last one is gone. What is in the backends
+    /// is answered first if that takes no longer than a few seconds. Any thread.
     virtual void shutdown(std::function<void()> done) = 0;
 };
 

@@ -74,6 +74,9 @@ class TcpWorker {
     void retire(TcpQueue&);
     /// Closes all queues; `done` runs when the last one is gone.
     void shutdown(std::function<void()> done);
+    /// All workers of the target will be told to shut down. Any thread.
+    void announce_end() noexcept { target_ends_.store(true, std::memory_order_relaxed); }
+    [[nodiscard]] bool target_ends() const noexcept { return target_ends_.load(std::memory_order_relaxed); }
 
     /// The pool for a transfer of `bytes`: admin commands and whatever comes before Connect use the reserve.
     [[nodiscard]] memory::BufferPool& pool(bool reserve) noexcept { return reserve ? *reserve_ : *buffers_; }
@@ -97,6 +100,7 @@ class TcpWorker {
     std::optional<block::PoolTrimmer> trimmer_;
     std::vector<std::unique_ptr<TcpQueue>> queues_;
     std::atomic<unsigned> connections_{0};
+    std::atomic<bool> target_ends_{false};
     std::function<void()> shut_down_;
 };
 

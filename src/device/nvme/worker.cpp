@@ -14,10 +14,10 @@ namespace mqblk::device::nvme {
 
 namespace status = wire::nvme::status;
 
-Worker::Worker(Reactor& reactor) : reactor_(reactor), thread_(std::this_thread::get_id()) {}
+Worker::Worker(Reactor& reactor) : reactor_(reactor), thread_(std::this_thread::get_id()), checks_(reactor) {}
 
 Worker::~Worker() {
-    assert(check_owner_ == nullptr);
+    assert(checks_.in_use() == 0);
     channels_.insert(channels_.end(), closing_.begin(), closing_.end());
     for (NamespaceChannel* channel : channels_) {
         if (channel == nullptr) continue;
@@ -154,30 +154,6 @@ void Worker::close_if_idle(NamespaceChannel& channel) noexcept {
 void Worker::forget(NamespaceChannel& channel) noexcept {
     std::erase(closing_, &channel);
     delete &channel;
-}
-
-bool Worker::claim_check_buffer(TargetCommand& command) noexcept {
-    if (check_owner_ != nullptr) {
-        command.next = nullptr;
-        *check_last_ = &command;
-        check_last_ = &command.next;
-        return false;
-    }
-    if (check_memory_.empty()) {
-        // Aligned by hand: direct I/O wants pages.
-        check_memory_.resize(check_bytes + 4096);
-        void* at = check_memory_.data();
-        std::size_t room = check_memory_.size();
-        check_buffer_ = {static_cast<std::byte*>(std::align(4096, check_bytes, at, room)), check_bytes};
-    }
-    check_owner_ = &command;
-    return true;
-}
-
-void Worker::give_back_check_buffer() noexcept {
-    check_owner_ = std::exchange(check_first_, check_first_ != nullptr ? check_first_->next : nullptr);
-    if (check_first_ == nullptr) check_last_ = &check_first_;
-    if (check_owner_ != nullptr) check_owner_->step(*check_owner_);
 }
 
 }  // namespace mqblk::device::nvme

@@ -6,6 +6,7 @@
 // is posted to every worker.
 #pragma once
 
+#include "device/nvme/check_buffers.h"
 #include "device/nvme/namespace.h"
 #include "device/nvme/target_queue.h"
 
@@ -78,12 +79,8 @@ class Worker : public std::enable_shared_from_this<Worker> {
     /// `closed`. Commands that were planned and are executed later end with an invalid namespace.
     void close(std::uint32_t slot, std::shared_ptr<void> closed) noexcept;
 
-    /// A buffer for commands that read without sending (Compare, Verify): one command at a time has it, the others
-    /// wait in order. True: `command` has it now; else its step is called when it has.
-    static constexpr std::size_t check_bytes = 64 * 1024;
-    [[nodiscard]] bool claim_check_buffer(TargetCommand& command) noexcept;
-    void give_back_check_buffer() noexcept;
-    [[nodiscard]] const Segment& check_buffer() const noexcept { return check_buffer_; }
+    /// For commands that read without sending (Compare, Verify).
+    [[nodiscard]] CheckBuffers& checks() noexcept { return checks_; }
 
   private:
     NamespaceChannel* open(std::shared_ptr<Namespace>, std::uint16_t& status) noexcept;
@@ -95,11 +92,7 @@ class Worker : public std::enable_shared_from_this<Worker> {
     std::vector<NamespaceChannel*> channels_;  // by Namespace::slot; owned
     std::vector<NamespaceChannel*> active_;
     std::vector<NamespaceChannel*> closing_;  // out of the table, not yet deleted; owned
-    std::vector<std::byte> check_memory_;
-    Segment check_buffer_{nullptr, 0};
-    TargetCommand* check_owner_ = nullptr;
-    TargetCommand* check_first_ = nullptr;  // who waits for the buffer
-    TargetCommand** check_last_ = &check_first_;
+    CheckBuffers checks_;
 };
 
 }  // namespace mqblk::device::nvme
