@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From an address to a live controller: connect, enable, identify, agree on queues and events, scan. The same at the
-// first time and at every reconnect. NVMe 1.4, section 7.6.1.
+// From an address to a live controller: connect, enable, identify, agree on queues and events, scan, and make sure that
+// the controller before it has ended. The same at the first time and at every reconnect. NVMe 1.4, section 7.6.1.
 #include "driver/nvme/controller_core.h"
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_logs.h"
@@ -41,6 +41,7 @@ Task<Result<>> ControllerCore::bring_up() {
     if (!session) co_return std::unexpected(std::move(session.error()));
     session_ = std::move(*session);
     auto done = co_await set_up(session_);
+    if (done) done = co_await fence(session_);
     if (done && reset_wanted_) done = mqblk::fail(Errc::closed, fmt::format("{} went while it was scanned", title()));
     if (!done) {
         keep_alive_timer_.cancel();
@@ -49,7 +50,12 @@ Task<Result<>> ControllerCore::bring_up() {
         co_return std::unexpected(done.error().in(fmt::format("connect to {}", title())));
     }
     state_ = ControllerState::live;
-    association_->raise(session_.controller_id, facts().in_capsule_bytes);
+    const ControllerFacts facts = this->facts();
+    Association::View controller;
+    controller.controller_id = session_.controller_id;
+    controller.in_capsule_bytes = facts.in_capsule_bytes;
+    controller.retry_delays = facts.retry_delays;
+    association_->raise(controller);
     co_return Result<>();
 }
 

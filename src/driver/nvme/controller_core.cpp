@@ -106,6 +106,7 @@ Task<void> ControllerCore::serve() {
 Task<bool> ControllerCore::recover() {
     state_ = ControllerState::resetting;
     association_->lower();
+    note_unfenced();
     keep_alive_timer_.cancel();
     event_timer_.cancel();
     session_.admin->close(Error(Errc::closed, fmt::format("the connection to {} was lost", title())));

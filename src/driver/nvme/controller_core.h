@@ -78,6 +78,12 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     Task<Result<>> set_queue_count(const Session&);
     Task<Result<>> set_up_events(const Session&);
 
+    // Between two associations (controller_fence.cpp).
+    void note_unfenced();
+    Task<Result<>> fence(const Session&);
+    Task<Result<bool>> cross_reset(const Session&, wire::nvme::ControllerInstance);
+    Task<Result<bool>> await_cross_reset(const Session&, wire::nvme::ControllerInstance);
+
     // While it serves (controller_events.cpp).
     void arm_keep_alive();
     void send_keep_alive();
@@ -95,7 +101,14 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     ControllerFacts facts_;
     Io io_;
 
+    /// A controller that was lost and may still carry commands out.
+    struct Unfenced {
+        wire::nvme::ControllerInstance instance;
+        Time dead_by;  ///< it has stopped by then, whatever has become of it
+    };
+
     // Control reactor only.
+    std::optional<Unfenced> unfenced_;
     Session session_;
     Signal signal_;
     Timer keep_alive_timer_, event_timer_;
