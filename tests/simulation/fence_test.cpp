@@ -269,6 +269,64 @@ TEST_F(Fence, ATargetThatWasRestartedHasNoOldController) {
     EXPECT_EQ(content(), new_data);
 }
 
+TEST_F(Fence, ANewControllerFencesTheOneThatWasGivenUp) {
+    auto options = host_without_keep_alive();
+    options.ctrl_loss_tmo = 1s;
+    for (const bool reset : {true, false}) {
+        SCOPED_TRACE(reset ? "by reset" : "by closing");
+        WorldOptions world_options;
+        world_options.target.cross_controller_reset = reset;
+        world_options.target.in_capsule_bytes = block_bytes;
+        connect(options, world_options);
+        hold_back(20s);
+        world->network.refuse_next(6);
+        write(first, old_data);
+        ASSERT_TRUE(ends(first, 10s));
+        ASSERT_TRUE(world->run_until([&] { return host->controller().state() == ControllerState::dead; }, 10s));
+        // Whoever asks again, with whichever options, gets a new controller of the same host.
+        channel.reset();
+        device.reset();
+        options.ctrl_loss_tmo = 600s;
+        const Time start = world->sim.now();
+        while (!host->connect()) ASSERT_LE(world->sim.now() - start, 60s) << host->error;
+        device = host->controller().device(1).value();
+        channel = device->channel(host->io(0)).value();
+        write(second, new_data);
+        ASSERT_TRUE(ends(second, 60s));
+        ASSERT_EQ(second.bio.status, Status::ok);
+        world->sim.run_for(40s);
+        EXPECT_EQ(content(), new_data) << world->story();
+        disconnect();
+        options.ctrl_loss_tmo = 1s;
+    }
+}
+
+TEST_F(Fence, AHostThatGoesShutsItsControllersDown) {
+    for (const bool connected : {true, false}) {
+        SCOPED_TRACE(connected ? "connected" : "reconnecting");
+        connect(quick_host());
+        if (!connected) {
+            bool stopped = false;
+            world->stop_listening([&] { stopped = true; });
+            ASSERT_TRUE(world->run_until([&] { return stopped; }, 5s));
+            world->sim.run_for(1s);
+        }
+        write(first, old_data);
+        host->forget_host();
+        const auto attempts = world->dialling.attempts.size();
+        EXPECT_TRUE(ends(first, 2s));
+        if (!connected) {
+            EXPECT_EQ(first.bio.status, Status::removed);
+            world->start_listening();
+        }
+        EXPECT_TRUE(world->run_until([&] { return host->controller().state() == ControllerState::dead; }, 2s));
+        world->sim.run_for(60s);
+        EXPECT_EQ(world->dialling.attempts.size(), attempts);
+        EXPECT_TRUE(world->target().controllers().empty());
+        disconnect();
+    }
+}
+
 TEST_F(Fence, CommandsThatAreCancelledAreAwaitedOnTheirConnection) {
     DiskOptions slow;
     slow.least_latency = slow.most_latency = 100ms;

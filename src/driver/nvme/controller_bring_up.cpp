@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <thread>
 
 namespace mqblk::driver::nvme {
@@ -65,6 +67,7 @@ Task<Result<>> ControllerCore::set_up(Session& session) {
     auto done = co_await identify(session);
     if (done) done = co_await set_queue_count(session);
     if (done) done = co_await set_up_events(session);
+    if (done) done = co_await ask_for_retry_delays(session);
     if (!done) co_return done;
     rescan_wanted_ = false;
     ask_for_event();
@@ -123,6 +126,22 @@ Task<Result<>> ControllerCore::set_queue_count(const Session& session) {
                               fmt::format("the target now grants {} I/O queues of {} commands; {} of {} are in use",
                                           queues, depth, io_.queues, io_.depth));
     }
+    co_return Result<>();
+}
+
+/// A controller asks for delays (CRD) only of hosts that say that they know them. NVMe 1.4, section 5.21.1.22.
+Task<Result<>> ControllerCore::ask_for_retry_delays(const Session& session) {
+    const auto delays = facts().retry_delays;
+    if (std::ranges::all_of(delays, [](Duration delay) { return delay == Duration::zero(); })) co_return Result<>();
+    const auto behavior = std::make_unique<std::array<std::byte, wire::nvme::host_behavior_bytes>>();
+    (*behavior)[0] = std::byte{1};  // ACRE
+    AdminQueue::Order order = session.order("Set Features of host behavior");
+    order.command.opcode = wire::nvme::admin_opcode::set_features;
+    order.command.cdw10 = wire::nvme::feature_id::host_behavior;
+    order.data = {behavior->data(), behavior->size()};
+    order.transfer = Transfer::to_target;
+    const auto answer = co_await session.admin->execute(order);  // refused: then there are no delays
+    if (!answer) co_return std::unexpected(answer.error());
     co_return Result<>();
 }
 

@@ -40,29 +40,52 @@ Duration longest_afterlife(Duration keep_alive, const ControllerFacts& facts) {
     return kato * (facts.traffic_based_keep_alive ? 3 : 2) + quiesce;
 }
 
-/// The association was lost: its controller may live on.
+/// The association is over: its controller may live on.
 void ControllerCore::note_unfenced() {
     const ControllerFacts facts = this->facts();
-    unfenced_ = Unfenced{facts.instance, reactor_.now() + longest_afterlife(options_.keep_alive, facts)};
+    unfenced_->push_back(
+        {facts.instance, reactor_.now() + longest_afterlife(options_.keep_alive, facts), association_});
 }
 
 Task<Result<>> ControllerCore::fence(const Session& session) {
-    if (!unfenced_) co_return Result<>();
-    if (facts().cross_resets > 0 && unfenced_->instance.random != 0) {
-        const auto ended = co_await cross_reset(session, unfenced_->instance);
+    const Time now = reactor_.now();
+    fence_by_ = options_.ctrl_loss_tmo < never - now ? now + options_.ctrl_loss_tmo : never;
+    while (!unfenced_->empty()) {
+        const Unfenced lost = unfenced_->front();
+        const auto done = co_await fence_one(session, lost);
+        if (!done) co_return std::unexpected(done.error());
+        // Another controller of this host may have done so meanwhile.
+        std::erase_if(*unfenced_, [&](const Unfenced& entry) {
+            return entry.instance == lost.instance && entry.association == lost.association;
+        });
+    }
+    co_return Result<>();
+}
+
+Task<Result<>> ControllerCore::fence_one(const Session& session, Unfenced lost) {
+    if (lost.association->may_act() == 0) co_return Result<>();
+    if (facts().cross_resets > 0 && lost.instance.random != 0) {
+        const auto ended = co_await cross_reset(session, lost.instance);
         if (!ended) co_return std::unexpected(ended.error());
-        if (*ended) {
-            unfenced_.reset();
-            co_return Result<>();
-        }
+        if (*ended) co_return Result<>();
     }
-    while (association_->may_act() > 0 && reactor_.now() < unfenced_->dead_by) {
-        if (stop_wanted_ || reset_wanted_) {
-            co_return mqblk::fail(Errc::closed, fmt::format("{} went again while its last controller ended", title()));
-        }
-        co_await Pause(reactor_, std::min(fence_poll, unfenced_->dead_by - reactor_.now()));
+    while (lost.association->may_act() > 0 && reactor_.now() < lost.dead_by) {
+        const auto waited = co_await fence_pause(std::min(fence_poll, lost.dead_by - reactor_.now()));
+        if (!waited) co_return waited;
     }
-    unfenced_.reset();
+    co_return Result<>();
+}
+
+/// An error: there is no point in waiting any more.
+Task<Result<>> ControllerCore::fence_pause(Duration pause) {
+    co_await Pause(reactor_, pause);
+    if (stop_wanted_ || reset_wanted_) {
+        co_return mqblk::fail(Errc::closed, fmt::format("{} went again while its last controller ended", title()));
+    }
+    if (reactor_.now() >= fence_by_) {
+        co_return mqblk::fail(Errc::timed_out,
+                              fmt::format("{} still carries out commands of a controller that was lost", title()));
+    }
     co_return Result<>();
 }
 
@@ -89,8 +112,8 @@ Task<Result<bool>> ControllerCore::cross_reset(const Session& session, wire::nvm
                                         status, status_text(status)));
                 co_return false;
         }
-        co_await Pause(reactor_, pause);
-        if (stop_wanted_ || reset_wanted_) co_return mqblk::fail(Errc::closed, "the association was lost");
+        const auto waited = co_await fence_pause(pause);
+        if (!waited) co_return std::unexpected(waited.error());
     }
 }
 
@@ -114,8 +137,8 @@ Task<Result<bool>> ControllerCore::await_cross_reset(const Session& session, wir
         if (!state) co_return false;
         if (*state == wire::nvme::cross_reset_status::success) co_return true;
         if (*state != wire::nvme::cross_reset_status::in_progress) co_return false;
-        co_await Pause(reactor_, pause);
-        if (stop_wanted_ || reset_wanted_) co_return mqblk::fail(Errc::closed, "the association was lost");
+        const auto waited = co_await fence_pause(pause);
+        if (!waited) co_return std::unexpected(waited.error());
     }
 }
 
