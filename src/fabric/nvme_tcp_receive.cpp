@@ -314,7 +314,11 @@ void NvmeTcpStream::violate(const Violation& violation, std::span<const std::byt
 }
 
 void NvmeTcpStream::end(int error_number) noexcept {
-    close();
+    if (error_number == 0) {
+        retire();
+    } else {
+        close();
+    }
     handler_.on_closed(error_number);
 }
 

@@ -103,7 +103,8 @@ class NvmeTcpHandler {
     /// The peer broke the protocol (found by the stream, or refused by on_pdu). A TermReq is queued; nothing else is
     /// sent or delivered from now on. The owner flushes, waits for on_closed() within a bound of its own, and closes.
     virtual void on_violation(const wire::nvme_tcp::Violation&) noexcept = 0;
-    /// The stream ended: the peer closed it (`error_number` 0) or it failed. Nothing else is delivered.
+    /// The stream ended: the peer closed it (`error_number` 0) or it failed. Nothing else is delivered. In the first
+    /// case our own end stays open until the stream is destroyed: see retire().
     virtual void on_closed(int error_number) noexcept = 0;
 
   protected:
@@ -177,6 +178,10 @@ class NvmeTcpStream {
     [[nodiscard]] bool terminated() const noexcept { return state_ == State::terminated; }
     /// Closes the connection at once. Every queued PDU's Sent runs. Idempotent.
     void close() noexcept;
+    /// As close(), but the peer does not learn of it before the stream is destroyed: for who must end something first.
+    void retire() noexcept;
+    /// As close(), but the connection itself, with what it was given already, goes to the caller; null: it is closed.
+    [[nodiscard]] std::unique_ptr<Connection> take_connection() noexcept;
     [[nodiscard]] bool open() const noexcept { return state_ != State::closed; }
 
     /// The peer has sent the beginning of a PDU and not yet its end.
@@ -237,7 +242,8 @@ class NvmeTcpStream {
     [[nodiscard]] static std::size_t pdu_bytes(const TxPdu&) noexcept;
     [[nodiscard]] TxPdu& at(std::uint32_t index) noexcept { return ring_[index & (ring_.size() - 1)]; }
 
-    std::unique_ptr<Connection> connection_;
+    std::unique_ptr<Connection> connection_;  ///< while open
+    std::unique_ptr<Connection> retired_;
     NvmeTcpBuffers& buffers_;
     NvmeTcpHandler& handler_;
     wire::nvme_tcp::PduRules rules_;

@@ -246,6 +246,17 @@ void NvmeTcpStream::terminate(const wire::nvme_tcp::Violation& violation,
     queue_control(1, bytes);
 }
 
+void NvmeTcpStream::retire() noexcept {
+    if (state_ == State::closed) return;
+    retired_ = take_connection();
+}
+
+std::unique_ptr<Connection> NvmeTcpStream::take_connection() noexcept {
+    auto connection = std::move(connection_);
+    close();
+    return connection;
+}
+
 void NvmeTcpStream::close() noexcept {
     if (state_ == State::closed) return;
     state_ = State::closed;

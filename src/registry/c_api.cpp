@@ -115,7 +115,7 @@ Result<> start_thread(mqblk_device& device) {
     const std::lock_guard lock(device.starting);
     if (device.channel) return {};
     if (!device.thread) {
-        auto thread = registry::ReactorThread::start(device.clock, {"mqblk-sync", -1, false, 1});
+        auto thread = registry::ReactorThread::start(device.clock, {"mqblk-sync", -1, false});
         if (!thread) return std::unexpected(thread.error());
         device.thread = std::move(*thread);
     }

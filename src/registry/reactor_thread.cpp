@@ -6,7 +6,14 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <random>
+
 namespace mqblk::registry {
+
+std::uint64_t machine_seed() {
+    std::random_device device;
+    return (static_cast<std::uint64_t>(device()) << 32) | device();
+}
 
 Result<std::unique_ptr<ReactorThread>> ReactorThread::start(const Clock& clock, Options options) {
     auto random = std::make_unique<SeededRandom>(options.seed);

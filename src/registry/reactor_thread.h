@@ -19,13 +19,16 @@
 
 namespace mqblk::registry {
 
+/// From the machine's entropy: another one at every call.
+[[nodiscard]] std::uint64_t machine_seed();
+
 class ReactorThread {
   public:
     struct Options {
         std::string name;   ///< of the thread, as the system shows it; 15 characters at most
         int core = -1;      ///< CPU to pin it to; -1: none
         bool poll = false;  ///< never sleeps
-        std::uint64_t seed = 0;
+        std::uint64_t seed = machine_seed();
     };
 
     [[nodiscard]] static Result<std::unique_ptr<ReactorThread>> start(const Clock&, Options);

@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/services.h"
 
-#include "base/random.h"
 #include "fabric/tcp.h"
 #include "registry/schemes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <random>
 
 namespace mqblk::registry {
-
-namespace {
-
-std::uint64_t machine_seed() {
-    std::random_device device;
-    return (static_cast<std::uint64_t>(device()) << 32) | device();
-}
-
-}  // namespace
 
 Services::Services(Context::Options options) : options_(std::move(options)) {}
 
@@ -44,7 +33,7 @@ Result<std::shared_ptr<Device>> Services::open(const Uri& uri) {
 Result<ReactorThread*> Services::control() {
     const std::lock_guard lock(mutex_);
     if (!control_) {
-        auto started = ReactorThread::start(clock_, {"mqblk-control", -1, options_.poll, machine_seed()});
+        auto started = ReactorThread::start(clock_, {"mqblk-control", -1, options_.poll});
         if (!started) return std::unexpected(started.error());
         control_ = std::move(*started);
     }

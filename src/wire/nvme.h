@@ -64,7 +64,8 @@ inline constexpr std::uint8_t set_features = 0x09;
 inline constexpr std::uint8_t get_features = 0x0a;
 inline constexpr std::uint8_t async_event_request = 0x0c;
 inline constexpr std::uint8_t keep_alive = 0x18;
-inline constexpr std::uint8_t fabrics = 0x7f;  ///< on every queue
+inline constexpr std::uint8_t cross_controller_reset = 0x38;  ///< NVMe 2.3; wire/nvme_cross_reset.h
+inline constexpr std::uint8_t fabrics = 0x7f;                 ///< on every queue
 }  // namespace admin_opcode
 
 /// NVM command set opcodes.
@@ -118,6 +119,9 @@ inline constexpr std::uint16_t invalid_log_page = 0x109;
 inline constexpr std::uint16_t feature_not_saveable = 0x10d;
 inline constexpr std::uint16_t feature_not_changeable = 0x10e;
 inline constexpr std::uint16_t feature_not_namespace_specific = 0x10f;
+inline constexpr std::uint16_t cross_reset_in_progress = 0x13f;  ///< NVMe 2.3, as the next two
+inline constexpr std::uint16_t cross_reset_log_full = 0x140;
+inline constexpr std::uint16_t cross_reset_limit_exceeded = 0x141;
 inline constexpr std::uint16_t conflicting_attributes = 0x180;  ///< NVM command set
 inline constexpr std::uint16_t invalid_protection_information = 0x181;
 inline constexpr std::uint16_t attempted_write_to_read_only = 0x182;
@@ -138,6 +142,7 @@ inline constexpr std::uint16_t host_aborted_command = 0x371;
 
 inline constexpr std::uint16_t code_mask = 0x07ff;         ///< SCT and SC
 inline constexpr std::uint16_t retry_delay_mask = 0x1800;  ///< CRD
+inline constexpr unsigned retry_delay_shift = 11;
 inline constexpr std::uint16_t more = 0x2000;              ///< the error log says more
 inline constexpr std::uint16_t do_not_retry = 0x4000;      ///< the same command will fail again
 

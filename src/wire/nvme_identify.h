@@ -52,7 +52,10 @@ struct IdentifyController {
     std::uint8_t cntrltype = 0;
     std::uint8_t fguid[16] = {};
     le16 crdt1, crdt2, crdt3;
-    std::uint8_t reserved134[122] = {};
+    std::uint8_t crcap = 0;
+    std::uint8_t ciu = 0;  ///< NVMe 2.3: this instance of the controller, by number; 0: not stated
+    le64 cirn;             ///< and by chance
+    std::uint8_t reserved144[112] = {};
     le16 oacs;
     std::uint8_t acl = 0, aerl = 0, frmw = 0, lpa = 0, elpe = 0, npss = 0, avscc = 0, apsta = 0;
     le16 wctemp, cctemp, mtfa;
@@ -68,7 +71,9 @@ struct IdentifyController {
     std::uint8_t anatt = 0, anacap = 0;
     le32 anagrpmax, nanagrpid, pels;
     le16 domain_id;
-    std::uint8_t reserved358[154] = {};
+    std::uint8_t reserved358[28] = {};
+    le16 cqt;  ///< NVMe 2.1: ms that commands may go on for after the host was lost; 0: not stated
+    std::uint8_t reserved388[124] = {};
     std::uint8_t sqes = 0, cqes = 0;
     le16 maxcmd;
     le32 nn;
@@ -85,7 +90,9 @@ struct IdentifyController {
     le16 icdoff;          ///< 16-byte units
     std::uint8_t fcatt = 0, msdbd = 0;
     le16 ofcs;
-    std::uint8_t reserved1806[242] = {};
+    std::uint8_t dctype = 0;
+    std::uint8_t ccrl = 0;  ///< NVMe 2.3: Cross-Controller Resets at once; 0: none
+    std::uint8_t reserved1808[240] = {};
     std::uint8_t psd[32][32] = {};
     std::uint8_t vendor[1024] = {};
 };
@@ -94,6 +101,8 @@ static_assert(offsetof(IdentifyController, sn) == 4 && offsetof(IdentifyControll
 static_assert(offsetof(IdentifyController, cmic) == 76 && offsetof(IdentifyController, cntlid) == 78);
 static_assert(offsetof(IdentifyController, oaes) == 92 && offsetof(IdentifyController, cntrltype) == 111);
 static_assert(offsetof(IdentifyController, crdt1) == 128 && offsetof(IdentifyController, oacs) == 256);
+static_assert(offsetof(IdentifyController, ciu) == 135 && offsetof(IdentifyController, cirn) == 136);
+static_assert(offsetof(IdentifyController, cqt) == 386 && offsetof(IdentifyController, ccrl) == 1807);
 static_assert(offsetof(IdentifyController, lpa) == 261 && offsetof(IdentifyController, wctemp) == 266);
 static_assert(offsetof(IdentifyController, rpmbs) == 312 && offsetof(IdentifyController, kas) == 320);
 static_assert(offsetof(IdentifyController, anatt) == 342 && offsetof(IdentifyController, nanagrpid) == 348);
@@ -108,7 +117,7 @@ inline constexpr std::uint8_t multi_port = 1, multi_controller = 2, ana = 8;
 }
 namespace oaes {
 inline constexpr std::uint32_t namespace_attributes = 1u << 8, firmware = 1u << 9, ana = 1u << 11,
-                               discovery_change = 1u << 31;
+                               cross_reset = 1u << 20, discovery_change = 1u << 31;
 }
 namespace ctratt {
 inline constexpr std::uint32_t host_id_128 = 1, traffic_based_keep_alive = 1u << 6;

@@ -17,6 +17,7 @@ inline constexpr std::uint8_t firmware = 0x03;
 inline constexpr std::uint8_t changed_namespaces = 0x04;
 inline constexpr std::uint8_t effects = 0x05;
 inline constexpr std::uint8_t ana = 0x0c;
+inline constexpr std::uint8_t cross_reset = 0x1e;  ///< NVMe 2.3; wire/nvme_cross_reset.h
 inline constexpr std::uint8_t discovery = 0x70;
 }  // namespace log_id
 
@@ -171,7 +172,8 @@ namespace event_type {
 inline constexpr std::uint32_t error = 0, smart = 1, notice = 2;
 }
 namespace notice {
-inline constexpr std::uint32_t namespace_attributes = 0x00, firmware = 0x01, ana = 0x03, discovery_change = 0xf0;
+inline constexpr std::uint32_t namespace_attributes = 0x00, firmware = 0x01, ana = 0x03, discovery_change = 0xf0,
+                               cross_reset = 0xf4;
 }
 [[nodiscard]] constexpr std::uint32_t event_result(std::uint32_t type, std::uint32_t information,
                                                    std::uint32_t log_page) noexcept {

@@ -9,7 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <mutex>
 
 namespace mqblk::test {
 namespace {
@@ -408,6 +410,47 @@ TEST(HostileTarget, SilenceEndsTheCommand) {
         EXPECT_EQ(aborts, 1u);
         EXPECT_EQ(run_bio(**channel, Op::flush, 0, {}), Status::ok);
     }
+    host.shut_down(**controller);
+}
+
+// A controller that asks for time before a command is sent again (CRD) gets it, if it has said how much (CRDT).
+TEST(HostileTarget, RetryDelaysAreKept) {
+    constexpr std::uint16_t hundreds_of_ms = 4;
+    std::atomic<bool> enabled{false};
+    std::mutex mutex;
+    std::vector<std::chrono::steady_clock::time_point> reads;
+    ScriptedTarget target({.command =
+                               [&](Wire& wire, const nvme::Command& command, std::span<const std::byte> data) {
+                                   if (wire.queue_id == 0) {
+                                       const bool behavior = command.opcode == nvme::admin_opcode::set_features &&
+                                                             (command.cdw10 & 0xff) == nvme::feature_id::host_behavior;
+                                       if (!behavior) return false;
+                                       enabled = data.size() == 512 && data[0] == std::byte{1};
+                                       wire.respond(command.command_id);
+                                       return true;
+                                   }
+                                   if (command.opcode != nvme::io_opcode::read) return false;
+                                   const std::scoped_lock lock(mutex);
+                                   reads.push_back(std::chrono::steady_clock::now());
+                                   if (reads.size() > 1) return false;
+                                   wire.respond(command.command_id, nvme::status::namespace_not_ready | 2u << 11);
+                                   return true;
+                               },
+                           .controller = [](nvme::IdentifyController& page) { page.crdt2 = hundreds_of_ms; }});
+    HostSide host;
+    const auto controller = host.connect(target.port(), ScriptedTarget::nqn, quick_options());
+    ASSERT_TRUE(controller) << controller.error().message();
+    EXPECT_TRUE(enabled);
+    {
+        const auto device = (*controller)->device(1);
+        ASSERT_TRUE(device);
+        const auto channel = (*device)->channel();
+        ASSERT_TRUE(channel);
+        std::vector<std::byte> memory(4096);
+        EXPECT_EQ(run_bio(**channel, Op::read, 0, memory), Status::ok);
+    }
+    ASSERT_EQ(reads.size(), 2u);
+    EXPECT_GE(reads[1] - reads[0], std::chrono::milliseconds(100) * hundreds_of_ms);
     host.shut_down(**controller);
 }
 

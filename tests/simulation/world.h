@@ -66,6 +66,7 @@ class HostSide {
     [[nodiscard]] bool connect();
     /// False if it has not ended within its bounds.
     [[nodiscard]] bool disconnect();
+    void forget_host() { host_.reset(); }  ///< before its controller
 
     [[nodiscard]] Reactor& io(std::size_t index) { return *io_[index % io_.size()]; }
     [[nodiscard]] driver::nvme::Controller& controller() { return *controller_; }

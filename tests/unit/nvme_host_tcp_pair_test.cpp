@@ -2,9 +2,14 @@
 //
 // The queue pair over TCP without sockets: what it sends, byte for byte, and what it makes of what comes.
 #include "base/crc32c.h"
+#include "driver/nvme/drain.h"
+#include "reactor/simulated.h"
 #include "support/tcp_pair_exerciser.h"
 
 #include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
 
 namespace mqblk::test {
 namespace {
@@ -206,6 +211,84 @@ TEST(NvmeHostTcpPair, ResponseBeforeTheDataIsSentIsALie) {
     ex.pair->poll();  // both arrive in one receive, before anything of the data is sent
     EXPECT_TRUE(ex.pair->lost());
     EXPECT_EQ(slot.completions, 0u);
+}
+
+TEST(NvmeHostTcpPair, TheReasonNamesFatalStatusAndField) {
+    struct Case {
+        std::uint16_t fes;
+        std::uint32_t fei;
+        const char* text;
+    };
+    for (const Case& item :
+         {Case{1, 8, "the target ended the connection: FES 1 (invalid PDU header field), at byte 8"},
+          Case{2, 0, "FES 2 (PDU sequence error), FEI 0x0"}, Case{3, 0xabc, "FES 3 (header digest error), FEI 0xabc"},
+          Case{4, 12, "FES 4 (data transfer out of range), at byte 12"},
+          Case{5, 0, "FES 5 (data or R2T limit exceeded), FEI 0x0"},
+          Case{6, 10, "FES 6 (unsupported parameter), at byte 10"},
+          Case{99, 7, "FES 99 (unknown to NVMe/TCP 1.0), FEI 0x7"}}) {
+        TcpPairExerciser ex({.in_capsule_bytes = 4096});
+        ex.accept();
+        tcp::TermReq request{};
+        request.ch.type = static_cast<std::uint8_t>(tcp::PduType::c2h_term_req);
+        request.ch.hlen = sizeof(request);
+        request.ch.plen = sizeof(request);
+        request.fes = item.fes;
+        request.fei = item.fei;
+        ex.feed_pdu(request);
+        ex.pump();
+        ASSERT_TRUE(ex.pair->lost());
+        EXPECT_NE(ex.pair->reason().find(item.text), std::string::npos) << ex.pair->reason();
+    }
+}
+
+// After its TermReq a host waits for the target to close; what still comes is nobody's.
+TEST(NvmeHostTcpPair, AfterATermReqTheTargetClosesFirst) {
+    SimulatedWorld world(1);
+    const auto reactor = world.make_reactor();
+    TcpPairExerciser ex({.in_capsule_bytes = 4096});
+    ex.accept();
+    static_cast<void>(ex.sent());
+    ex.feed_pdu(response(77));  // to nothing
+    ex.pump();
+    ASSERT_TRUE(ex.pair->lost());
+    auto parting = ex.pair->part();
+    EXPECT_FALSE(parting.over);
+    ASSERT_NE(parting.connection, nullptr);
+    ex.pair.reset();
+    const auto sent = ex.sent();
+    ASSERT_GE(sent.size(), sizeof(tcp::TermReq));
+    EXPECT_EQ(static_cast<tcp::PduType>(sent[0]), tcp::PduType::h2c_term_req);
+
+    auto* const connection = static_cast<MemoryConnection*>(parting.connection.get());
+    bool gone = false;
+    connection->gone = [&gone](MemoryConnection*) { gone = true; };
+    unsigned over = 0;
+    driver::nvme::Drain drain(*reactor, std::move(parting.connection), std::chrono::seconds(30), [&over] { ++over; });
+    ex.feed(std::vector<std::byte>(100'000));
+    EXPECT_TRUE(connection->fire());
+    EXPECT_FALSE(gone);
+    EXPECT_EQ(over, 0u);
+    ex.target->shutdown();
+    EXPECT_TRUE(connection->fire());
+    EXPECT_TRUE(gone);
+    EXPECT_EQ(over, 1u);
+}
+
+TEST(NvmeHostTcpPair, ATargetThatDoesNotCloseIsWaitedForNoLonger) {
+    SimulatedWorld world(1);
+    const auto reactor = world.make_reactor();
+    auto ends = connection_pair();
+    bool gone = false;
+    ends.first->gone = [&gone](MemoryConnection*) { gone = true; };
+    unsigned over = 0;
+    driver::nvme::Drain drain(*reactor, std::move(ends.first), std::chrono::seconds(30), [&over] { ++over; });
+    world.run_for(std::chrono::seconds(29));
+    EXPECT_FALSE(gone);
+    world.run_for(std::chrono::seconds(2));
+    EXPECT_TRUE(gone);
+    EXPECT_EQ(over, 0u);
+    EXPECT_TRUE(driver::nvme::Drain::ended_by_peer(ECONNRESET));
+    EXPECT_FALSE(driver::nvme::Drain::ended_by_peer(ETIMEDOUT));
 }
 
 }  // namespace

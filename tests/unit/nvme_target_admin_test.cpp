@@ -166,7 +166,8 @@ TEST_F(Admin, Features) {
     EXPECT_EQ(get(feature::volatile_write_cache), 0u);
     EXPECT_EQ(get(feature::volatile_write_cache, 1), 1u);
     EXPECT_EQ(get(feature::volatile_write_cache, 3), 4u) << "changeable, not saveable, not per namespace";
-    EXPECT_EQ(get(feature::async_event_config), wire::oaes::namespace_attributes | wire::oaes::ana);
+    EXPECT_EQ(get(feature::async_event_config),
+              wire::oaes::namespace_attributes | wire::oaes::ana | wire::oaes::cross_reset);
     EXPECT_EQ(set(feature::async_event_config, 1u << 31), status::invalid_field);
     EXPECT_EQ(set(feature::async_event_config, 0x1f), status::success);
     EXPECT_EQ(get(feature::async_event_config), 0x1fu);

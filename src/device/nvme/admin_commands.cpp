@@ -58,7 +58,9 @@ void execute_abort(QueueCore& queue, TargetCommand& command) noexcept {
     const auto command_id = static_cast<std::uint16_t>(command.command.cdw10 >> 16);
     command.completion.result = not_aborted;
     if (queue_id == 0) {
-        if (TargetCommand* const held = queue.controller()->events.take(command_id)) {
+        TargetCommand* held = queue.controller()->events.take(command_id);
+        if (held == nullptr) held = queue.controller()->cross_resets.take(command_id);
+        if (held != nullptr) {
             command.completion.result = 0;
             queue.complete(*held, status::aborted_by_request);
         }
@@ -101,6 +103,9 @@ Plan plan_admin(QueueCore& queue, TargetCommand& command) noexcept {
         case opcode::abort:
             if (controller.subsystem->discovery) break;
             return queue.admit(command, Direction::none, 0);
+        case opcode::cross_controller_reset:
+            if (!controller.serves_cross_reset()) break;
+            return queue.admit(command, Direction::none, 0);
         case opcode::async_event_request:
         case opcode::keep_alive:
             return queue.admit(command, Direction::none, 0);
@@ -126,6 +131,8 @@ void execute_admin(QueueCore& queue, TargetCommand& command) noexcept {
             return execute_abort(queue, command);
         case opcode::keep_alive:
             return execute_keep_alive(queue, command);
+        case opcode::cross_controller_reset:
+            return controller.cross_resets.execute(command);
         default:
             break;
     }

@@ -20,13 +20,9 @@ constexpr std::array<KindFacts, AsyncEvents::kinds> kind_facts{{
      wire::nvme::log_id::changed_namespaces},
     {wire::nvme::oaes::ana, wire::nvme::notice::ana, wire::nvme::log_id::ana},
     {wire::nvme::oaes::discovery_change, wire::nvme::notice::discovery_change, wire::nvme::log_id::discovery},
+    {wire::nvme::oaes::cross_reset, wire::nvme::notice::cross_reset, wire::nvme::log_id::cross_reset},
 }};
 }  // namespace
-
-AsyncEvents::AsyncEvents(bool discovery) noexcept
-    : supported_(discovery ? wire::nvme::oaes::discovery_change
-                           : wire::nvme::oaes::namespace_attributes | wire::nvme::oaes::ana),
-      enabled_(supported_) {}
 
 bool AsyncEvents::hold(TargetCommand& command) noexcept {
     if (count_ == limit) return false;

@@ -15,7 +15,8 @@ namespace mqblk::device::nvme {
 
 class AsyncEvents {
   public:
-    explicit AsyncEvents(bool discovery) noexcept;
+    /// `supported`: bits of OAES. All are on at first.
+    explicit AsyncEvents(std::uint32_t supported) noexcept : supported_(supported), enabled_(supported) {}
 
     /// What Set Features may switch, and what is on.
     [[nodiscard]] std::uint32_t supported() const noexcept { return supported_; }
@@ -27,7 +28,7 @@ class AsyncEvents {
     /// Keeps a request until an event completes it. False: more than the announced number are held already.
     [[nodiscard]] bool hold(TargetCommand&) noexcept;
 
-    enum Kind : std::uint8_t { namespace_attributes, ana, discovery_change, kinds };
+    enum Kind : std::uint8_t { namespace_attributes, ana, discovery_change, cross_reset, kinds };
     void raise(Kind) noexcept;
     /// The host has read `log_page` without asking to retain the event.
     void log_read(std::uint8_t log_page) noexcept;

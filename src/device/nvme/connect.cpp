@@ -74,10 +74,11 @@ Verdict check(QueueCore& queue, Request& request) {
     return std::nullopt;
 }
 
-void become(QueueCore& queue, const Request& request, std::shared_ptr<Controller> controller) noexcept {
+void become(QueueCore& queue, const Request& request, std::shared_ptr<Controller> controller,
+            std::shared_ptr<Instance> instance) noexcept {
     const bool flow_control = (request.sqe.attributes & wire::nvme::connect_disable_flow_control) == 0;
-    queue.attach(std::move(controller), request.sqe.queue_id, static_cast<std::uint16_t>(request.sqe.sq_size + 1),
-                 flow_control);
+    queue.attach(std::move(controller), std::move(instance), request.sqe.queue_id,
+                 static_cast<std::uint16_t>(request.sqe.sq_size + 1), flow_control);
 }
 
 Verdict connect_admin(QueueCore& queue, const Request& request) {
@@ -86,12 +87,14 @@ Verdict connect_admin(QueueCore& queue, const Request& request) {
         return Refusal{"no controller id is free", status::connect_controller_busy};
     Uuid host_id;
     std::copy(request.data.host_id.begin(), request.data.host_id.end(), host_id.begin());
+    const std::uint64_t random = queue.reactor().random().next() | 1;  // not 0
+    auto instance = request.subsystem->make_instance(id, random, request.host_nqn, host_id);
     auto controller = std::make_shared<Controller>(
-        queue.target(), Controller::Config{request.subsystem, id, queue.port(), request.host_nqn, host_id,
+        queue.target(), Controller::Config{request.subsystem, instance, queue.port(), request.host_nqn, host_id,
                                            request.sqe.keep_alive_ms, queue.peer()});
     request.subsystem->insert(controller);
     controller->start(queue.shared_from_this());
-    become(queue, request, std::move(controller));
+    become(queue, request, std::move(controller), std::move(instance));
     return std::nullopt;
 }
 
@@ -106,10 +109,13 @@ Verdict connect_io(QueueCore& queue, const Request& request) {
     if (!controller->ready.load(std::memory_order_relaxed)) {
         return Refusal{"the controller is not enabled", status::permanent(status::command_sequence_error)};
     }
+    // Before it joins: who counts as a queue of it keeps the instance.
+    auto instance = controller->instance();
+    if (!instance) return Refusal{"its association is ending", status::connect_controller_busy};
     if (const auto why = controller->join(queue.shared_from_this(), request.sqe.queue_id)) {
         return Refusal{"the queue is in use or its association is ending", why};
     }
-    become(queue, request, std::move(controller));
+    become(queue, request, std::move(controller), std::move(instance));
     return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include "device/nvme/queue_core.h"
 #include "device/nvme/target_impl.h"
 #include "wire/nvme_fabrics.h"
+#include "wire/nvme_identify.h"
 
 #include <fmt/format.h>
 
@@ -21,13 +22,18 @@ namespace status = wire::nvme::status;
 Controller::Controller(Target::Impl& owner, Config config)
     : target(owner),
       subsystem(std::move(config.subsystem)),
-      id(config.id),
+      id(config.instance->name.id),
+      instance_name(config.instance->name),
       port(config.port),
       host_nqn(std::move(config.host_nqn)),
       host_id(config.host_id),
       peer(std::move(config.peer)),
-      events(subsystem->discovery),
+      events(subsystem->discovery ? wire::nvme::oaes::discovery_change
+             : owner.options.cross_controller_reset
+                 ? wire::nvme::oaes::namespace_attributes | wire::nvme::oaes::ana | wire::nvme::oaes::cross_reset
+                 : wire::nvme::oaes::namespace_attributes | wire::nvme::oaes::ana),
       granted_io_queues(owner.limits.max_io_queues),
+      instance_(config.instance),
       keep_alive_ms_(0),
       queues_(1) {
     set_keep_alive(config.keep_alive_ms);
@@ -103,6 +109,7 @@ void Controller::start(const std::shared_ptr<QueueCore>& admin) {
         queues_[0] = admin;
     }
     timestamp_set = admin->reactor().now();
+    cross_resets.start(admin->reactor());
     keep_alive_.emplace([this] { keep_alive_expired(); });
     keep_alive_received();
 }
@@ -116,6 +123,7 @@ void Controller::stop() noexcept {
         queues_[0].reset();
     }
     events.end_all(status::permanent(status::aborted_queue_deleted));
+    cross_resets.stop();
     end(status::aborted_queue_deleted);
 }
 
@@ -211,6 +219,14 @@ void Controller::namespace_changed(std::uint32_t nsid) {
 
 void Controller::discovery_changed() {
     post([](Controller& self) { self.events.raise(AsyncEvents::discovery_change); });
+}
+
+bool Controller::serves_cross_reset() const noexcept {
+    return target.options.cross_controller_reset && !subsystem->discovery;
+}
+
+void Controller::cross_reset_ended(const wire::nvme::ControllerInstance& impacted) {
+    post([impacted](Controller& self) { self.cross_resets.gone(impacted); });
 }
 
 void Controller::write_changed(PageWindow& page) const noexcept {

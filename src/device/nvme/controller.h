@@ -8,8 +8,10 @@
 
 #include "base/clock.h"
 #include "device/nvme/async_events.h"
+#include "device/nvme/cross_resets.h"
 #include "device/nvme/error_log.h"
 #include "device/nvme/identity.h"
+#include "device/nvme/instance.h"
 #include "device/nvme/subsystem.h"
 #include "reactor/reactor.h"
 #include "wire/nvme_logs.h"
@@ -33,7 +35,7 @@ class Controller : public std::enable_shared_from_this<Controller> {
   public:
     struct Config {
         std::shared_ptr<Subsystem> subsystem;
-        std::uint16_t id;
+        std::shared_ptr<Instance> instance;  ///< its name begins with a reserved controller id
         unsigned port;
         std::string host_nqn;
         Uuid host_id;
@@ -47,6 +49,7 @@ class Controller : public std::enable_shared_from_this<Controller> {
     Target::Impl& target;
     const std::shared_ptr<Subsystem> subsystem;
     const std::uint16_t id;
+    const wire::nvme::ControllerInstance instance_name;
     const unsigned port;
     const std::string host_nqn;
     const Uuid host_id;
@@ -63,11 +66,15 @@ class Controller : public std::enable_shared_from_this<Controller> {
     void leave(QueueCore&) noexcept;
     /// Null: there is no such queue.
     [[nodiscard]] std::shared_ptr<QueueCore> queue(std::uint16_t queue_id) const;
+    /// For a queue that is about to join. Null: the last queue has let go of it.
+    [[nodiscard]] std::shared_ptr<Instance> instance() const noexcept { return instance_.lock(); }
     [[nodiscard]] unsigned io_queues() const;
     /// Ends the association: every queue is told to close.
     void end(std::uint16_t status);
     void namespace_changed(std::uint32_t nsid);
     void discovery_changed();
+    [[nodiscard]] bool serves_cross_reset() const noexcept;
+    void cross_reset_ended(const wire::nvme::ControllerInstance&);
     [[nodiscard]] std::uint32_t keep_alive_ms() const noexcept {
         return keep_alive_ms_.load(std::memory_order_relaxed);
     }
@@ -87,6 +94,7 @@ class Controller : public std::enable_shared_from_this<Controller> {
     void keep_alive_received() noexcept;
 
     AsyncEvents events;
+    CrossResets cross_resets{*this};
     /// Writes the changed-namespace list; forget_changed() empties it.
     void write_changed(PageWindow&) const noexcept;
     void forget_changed() noexcept;
@@ -97,6 +105,7 @@ class Controller : public std::enable_shared_from_this<Controller> {
     std::array<std::uint8_t, wire::nvme::host_behavior_bytes> host_behavior{};
 
   private:
+    const std::weak_ptr<Instance> instance_;
     void post(std::function<void(Controller&)> task);
     void keep_alive_expired();
     [[nodiscard]] std::uint64_t traffic() const;

@@ -66,6 +66,12 @@ std::uint16_t identify_controller(Controller& controller, PageWindow& page) {
     id->sgls = wire::nvme::sgls_supported | wire::nvme::sgls_in_capsule_offset;
     id->msdbd = 1;
     wire::nvme::set_text(id->subnqn, subsystem.nqn, '\0');
+    if (controller.serves_cross_reset()) {
+        // CQT stays unstated: how long a backend may take is not this target's to promise.
+        id->ciu = controller.instance_name.uniquifier;
+        id->cirn = controller.instance_name.random;
+        id->ccrl = CrossResets::limit;
+    }
     if (subsystem.discovery) {
         id->cntrltype = wire::nvme::controller_type::discovery;
         id->lpa = wire::nvme::lpa::extended_data;

@@ -48,7 +48,7 @@ void write_firmware(PageWindow& page) {
     page.append(log);
 }
 
-void write_effects(PageWindow& page) {
+void write_effects(const Controller& controller, PageWindow& page) {
     namespace effect = wire::nvme::effect;
     namespace admin = wire::nvme::admin_opcode;
     namespace io = wire::nvme::io_opcode;
@@ -58,6 +58,7 @@ void write_effects(PageWindow& page) {
           admin::async_event_request, admin::keep_alive, admin::fabrics}) {
         log->admin[opcode] = effect::supported;
     }
+    if (controller.serves_cross_reset()) log->admin[admin::cross_controller_reset] = effect::supported;
     for (const std::uint8_t opcode : {io::flush, io::read, io::compare, io::verify, admin::fabrics}) {
         log->io[opcode] = effect::supported;
     }
@@ -103,17 +104,22 @@ std::uint16_t write_page(Controller& controller, const Command& sqe, PageWindow&
             return status::success;
         case log_id::effects:
             if (sqe.cdw14 >> 24 != 0) return status::permanent(status::invalid_field);  // other command sets
-            write_effects(page);
+            write_effects(controller, page);
             return status::success;
         case log_id::ana:
             write_ana(controller, (sqe.cdw10 & wire::nvme::log_ana_groups_only) != 0, page);
+            return status::success;
+        case log_id::cross_reset:
+            if (!controller.serves_cross_reset()) break;
+            controller.cross_resets.write_log(page);
             return status::success;
         case log_id::discovery:
             write_discovery_log(controller, page);
             return status::success;
         default:
-            return status::permanent(status::invalid_log_page);
+            break;
     }
+    return status::permanent(status::invalid_log_page);
 }
 
 }  // namespace
@@ -129,6 +135,8 @@ std::uint16_t get_log_page(Controller& controller, const Command& sqe, Segments 
         controller.events.log_read(id);
         if (id == log_id::changed_namespaces) controller.forget_changed();
     }
+    const bool remove = (sqe.cdw10 & wire::nvme::log_cross_reset_remove) != 0;
+    if (remove && wire::nvme::log_page_of(sqe) == log_id::cross_reset) controller.cross_resets.forget_ended();
     return status::success;
 }
 

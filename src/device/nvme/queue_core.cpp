@@ -45,17 +45,25 @@ void QueueCore::close(std::uint16_t why) noexcept {
     if (closed_ || disconnected_) return;
     closed_ = true;
     events_.close(why);
+    let_go_if_idle();
 }
 
 void QueueCore::disconnect() noexcept {
     if (std::exchange(disconnected_, true)) return;
     break_fused();
     detach();
+    let_go_if_idle();
 }
 
-void QueueCore::attach(std::shared_ptr<Controller> controller, std::uint16_t queue_id, std::uint16_t depth,
-                       bool flow_control) noexcept {
+// No command is taken any more, and none is left.
+void QueueCore::let_go_if_idle() noexcept {
+    if ((closed_ || disconnected_) && outstanding_ == 0) instance_.reset();
+}
+
+void QueueCore::attach(std::shared_ptr<Controller> controller, std::shared_ptr<Instance> instance,
+                       std::uint16_t queue_id, std::uint16_t depth, bool flow_control) noexcept {
     controller_ = std::move(controller);
+    instance_ = std::move(instance);
     queue_id_ = queue_id;
     depth_ = depth;
     flow_control_ = flow_control;
@@ -189,6 +197,8 @@ void QueueCore::complete(TargetCommand& command, std::uint16_t why) noexcept {
     if (why != status::success && controller_) [[unlikely]]
         controller_->errors.record(queue_id_, command.command, why);
     --outstanding_;
+    if (closed_ || disconnected_) [[unlikely]]
+        let_go_if_idle();
     command.respond(command);
 }
 
@@ -206,11 +216,13 @@ void QueueCore::abandon(TargetCommand& command) noexcept {
     command.state = command_idle;
     --outstanding_;
     fill_completion(command, status::success);
-    if (command.channel == nullptr) return;
-    if (fused_first == &command || command.fused != nullptr) abandon_fused(command);
-    NamespaceChannel& channel = *std::exchange(command.channel, nullptr);
-    if (command.counted) worker_->finish(channel, command.changes_media);
-    worker_->release(channel);
+    if (command.channel != nullptr) {
+        if (fused_first == &command || command.fused != nullptr) abandon_fused(command);
+        NamespaceChannel& channel = *std::exchange(command.channel, nullptr);
+        if (command.counted) worker_->finish(channel, command.changes_media);
+        worker_->release(channel);
+    }
+    let_go_if_idle();
 }
 
 bool QueueCore::abort(std::uint16_t command_id) noexcept {

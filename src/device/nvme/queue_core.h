@@ -5,6 +5,7 @@
 #pragma once
 
 #include "device/nvme/controller.h"
+#include "device/nvme/instance.h"
 #include "device/nvme/target_queue.h"
 #include "device/nvme/worker.h"
 
@@ -50,7 +51,8 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
     /// plan()'s answer for one that may go on, if its SGL describes just these bytes.
     [[nodiscard]] Plan admit(TargetCommand&, Direction, std::uint32_t bytes) noexcept;
     /// Connect went well: from now on this is queue `queue_id` of `controller`.
-    void attach(std::shared_ptr<Controller>, std::uint16_t queue_id, std::uint16_t depth, bool flow_control) noexcept;
+    void attach(std::shared_ptr<Controller>, std::shared_ptr<Instance>, std::uint16_t queue_id, std::uint16_t depth,
+                bool flow_control) noexcept;
     void detach() noexcept;
 
     [[nodiscard]] Target::Impl& target() const noexcept { return target_; }
@@ -79,6 +81,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   private:
     [[nodiscard]] std::uint16_t check_sgl(const wire::nvme::Command&, Direction, std::uint32_t bytes) const noexcept;
     void break_fused() noexcept;
+    void let_go_if_idle() noexcept;
     void fill_completion(TargetCommand&, std::uint16_t status) const noexcept;
 
     Target::Impl& target_;
@@ -86,6 +89,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
     TargetQueue::Events& events_;
     std::shared_ptr<Worker> worker_;
     std::shared_ptr<Controller> controller_;  // null before Connect
+    std::shared_ptr<Instance> instance_;      // until nothing sent to this queue can have an effect any more
     std::atomic<std::uint64_t> commands_{0};
     unsigned outstanding_ = 0;
     unsigned loans_ = 0;

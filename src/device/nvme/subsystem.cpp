@@ -3,6 +3,7 @@
 
 #include "device/nvme/controller.h"
 #include "device/nvme/identity.h"
+#include "device/nvme/instance.h"
 
 #include <fmt/format.h>
 
@@ -132,6 +133,30 @@ std::uint16_t Subsystem::reserve_controller_id() {
 void Subsystem::release_controller_id(std::uint16_t id) {
     const std::lock_guard lock(mutex_);
     controllers_.erase(id);
+}
+
+std::shared_ptr<Instance> Subsystem::make_instance(std::uint16_t id, std::uint64_t random, const std::string& host_nqn,
+                                                   const Uuid& host_id) {
+    const std::lock_guard lock(mutex_);
+    if (++last_uniquifier_ == 0) ++last_uniquifier_;  // 0: none is stated
+    const wire::nvme::ControllerInstance name{id, last_uniquifier_, random};
+    auto made = std::make_shared<Instance>(name, host_nqn, host_id);
+    std::erase_if(instances_, [](const auto& weak) { return weak.expired(); });
+    instances_.push_back(made);
+    return made;
+}
+
+// As with controllers: an instance that is locked here must not be let go of under the mutex.
+std::shared_ptr<Instance> Subsystem::instance(const wire::nvme::ControllerInstance& name) const {
+    std::vector<std::shared_ptr<Instance>> others;
+    const std::lock_guard lock(mutex_);
+    for (const auto& weak : instances_) {
+        auto instance = weak.lock();
+        if (!instance) continue;
+        if (instance->name == name) return instance;
+        others.push_back(std::move(instance));
+    }
+    return nullptr;
 }
 
 void Subsystem::insert(const std::shared_ptr<Controller>& controller) {

@@ -8,6 +8,7 @@
 #include "base/xarray.h"
 #include "device/nvme/namespace.h"
 #include "device/nvme/target.h"
+#include "wire/nvme_cross_reset.h"
 
 #include <array>
 #include <cstdint>
@@ -21,6 +22,7 @@
 namespace mqblk::device::nvme {
 
 class Controller;
+class Instance;
 
 class Subsystem : public std::enable_shared_from_this<Subsystem> {
   public:
@@ -53,6 +55,12 @@ class Subsystem : public std::enable_shared_from_this<Subsystem> {
     /// An id that no controller has, reserved until release_controller_id(); 0xffff: all are in use.
     [[nodiscard]] std::uint16_t reserve_controller_id();
     void release_controller_id(std::uint16_t id);
+    /// A new life of a controller under a reserved id; `random` is not 0.
+    [[nodiscard]] std::shared_ptr<Instance> make_instance(std::uint16_t id, std::uint64_t random,
+                                                          const std::string& host_nqn,
+                                                          const std::array<std::uint8_t, 16>& host_id);
+    /// Null: it has ended, or never was.
+    [[nodiscard]] std::shared_ptr<Instance> instance(const wire::nvme::ControllerInstance& name) const;
     /// Under a reserved id. It releases the id when it is destroyed.
     void insert(const std::shared_ptr<Controller>&);
     [[nodiscard]] std::shared_ptr<Controller> controller(std::uint16_t id) const;
@@ -77,6 +85,8 @@ class Subsystem : public std::enable_shared_from_this<Subsystem> {
     std::set<std::string> hosts_;
     std::map<std::uint16_t, std::weak_ptr<Controller>> controllers_;
     std::uint16_t next_controller_id_ = 1;
+    std::vector<std::weak_ptr<Instance>> instances_;
+    std::uint8_t last_uniquifier_ = 0;
 };
 
 }  // namespace mqblk::device::nvme

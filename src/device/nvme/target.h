@@ -75,6 +75,7 @@ class Target {
         std::uint16_t max_queue_entries = 1024;
         std::uint16_t max_io_queues = 128;
         Duration discovery_keep_alive = std::chrono::seconds(120);
+        bool cross_controller_reset = true;  ///< off: as a target before NVMe 2.3
     };
 
     explicit Target(Options);

@@ -2,7 +2,8 @@
 //
 // The life of a target queue's connection: polled, resting, ending. Everything that ends it only notes so; settle(), at
 // the end of a pass, gives up what the core has not begun, tells the core, and lets the queue go when the last command
-// has come back. NVM Express TCP Transport Specification 1.0, sections 3.3.1, 3.5 (termination).
+// has come back. The host reads the end of the connection only then: it may take that for a sign that nothing it sent
+// there can have an effect any more. NVM Express TCP Transport Specification 1.0, sections 3.3.1, 3.5 (termination).
 #include "device/nvme/tcp_queue.h"
 
 #include "base/log.h"
@@ -187,7 +188,7 @@ const char* TcpQueue::stalled() noexcept {
 
 void TcpQueue::timer_expired() noexcept {
     if (ending_) {
-        stream_.close();
+        stream_.retire();
         activate();
     } else if (!connected_) {
         end("no Connect within the time that is allowed for it");
@@ -226,7 +227,7 @@ void TcpQueue::settle() noexcept {
             stream_.drop_data();  // where they were to go was given up
             timer_.arm(worker_.reactor, worker_.reactor.now() + drain_limit);
         } else {
-            stream_.close();
+            stream_.retire();
         }
     }
     if (commands_ > 0 || (core_ && (core_->outstanding() > 0 || core_->loans() > 0))) return;

@@ -15,6 +15,10 @@ namespace mqblk::driver::nvme {
 
 using wire::nvme::Completion;
 
+namespace {
+constexpr Duration longest_drain = std::chrono::seconds(30);  // TCP transport 1.0, section 3.5
+}
+
 struct AdminQueue::Slot {
     Slot(AdminQueue& queue, std::uint32_t number) : tag(number), timer([this, &queue] { queue.expired(*this); }) {}
 
@@ -131,7 +135,7 @@ unsigned AdminQueue::poll() noexcept {
     if (pair_) pair_->commit();
     --in_pair_;
     if (closed_) {
-        pair_.reset();
+        part();
     } else if (pair_->lost()) {
         fail(pair_->reason());
     }
@@ -155,11 +159,20 @@ void AdminQueue::fail(std::string reason) {
     if (lost) lost(std::move(reason));
 }
 
+void AdminQueue::part() {
+    if (pair_ == nullptr) return;
+    Parting parting = pair_->part();
+    pair_.reset();
+    if (parting.connection) {
+        drain_ = std::make_unique<Drain>(reactor_, std::move(parting.connection), longest_drain, nullptr);
+    }
+}
+
 void AdminQueue::close(const Error& why) {
     if (closed_) return;
     closed_ = true;
     reactor_.remove(*this);
-    if (in_pair_ == 0) pair_.reset();
+    if (in_pair_ == 0) part();
     for (const auto& slot : slots_) {
         if (slot->capsule.state == Capsule::State::sent) finish(*slot, std::unexpected(why));
     }

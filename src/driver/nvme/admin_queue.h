@@ -67,6 +67,7 @@ class AdminQueue final : public Poller, public QueuePairEvents, public std::enab
     static_assert(depth == 1u << id_bits);
 
     void fail(std::string reason);
+    void part();
     void finish(Slot&, Result<wire::nvme::Completion>);
     void expired(Slot&);
 
@@ -77,7 +78,8 @@ class AdminQueue final : public Poller, public QueuePairEvents, public std::enab
     block::TagSet::User tag_user_;
     std::vector<std::unique_ptr<Slot>> slots_;
     std::unique_ptr<QueuePair> pair_;
-    unsigned in_pair_ = 0;  ///< depth of calls into the pair: it must not be destroyed while > 0
+    std::unique_ptr<Drain> drain_;  ///< of a pair that was let go of
+    unsigned in_pair_ = 0;          ///< depth of calls into the pair: it must not be destroyed while > 0
     bool closed_ = false;
 };
 

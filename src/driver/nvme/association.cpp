@@ -17,14 +17,33 @@ Association::View Association::view() const {
     return view_;
 }
 
-void Association::raise(std::uint16_t controller_id, std::uint32_t in_capsule_bytes) {
+void Association::raise(const View& controller) {
     const std::scoped_lock lock(mutex_);
     if (view_.mode == Mode::ended) return;
     view_.mode = Mode::up;
-    ++view_.epoch;
-    view_.controller_id = controller_id;
-    view_.in_capsule_bytes = in_capsule_bytes;
+    up_epoch_ = ++view_.epoch;
+    acting_ = 0;
+    view_.controller_id = controller.controller_id;
+    view_.in_capsule_bytes = controller.in_capsule_bytes;
+    view_.retry_delays = controller.retry_delays;
     announce();
+}
+
+bool Association::begin_io(std::uint64_t epoch) {
+    const std::scoped_lock lock(mutex_);
+    if (view_.mode != Mode::up || view_.epoch != epoch) return false;
+    ++acting_;
+    return true;
+}
+
+void Association::end_io(std::uint64_t epoch) {
+    const std::scoped_lock lock(mutex_);
+    if (epoch == up_epoch_) --acting_;
+}
+
+unsigned Association::may_act() const {
+    const std::scoped_lock lock(mutex_);
+    return acting_;
 }
 
 void Association::lower() {

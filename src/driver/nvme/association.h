@@ -40,6 +40,7 @@ class Association {
         std::uint64_t epoch = 0;
         std::uint16_t controller_id = 0;
         std::uint32_t in_capsule_bytes = 0;
+        std::array<Duration, 3> retry_delays{};  ///< that a completion may ask for: CRDT1 to 3; zero: not stated
     };
     /// What never changes.
     struct Terms {
@@ -70,13 +71,20 @@ class Association {
     [[nodiscard]] View view() const;
 
     // For the control path.
-    void raise(std::uint16_t controller_id, std::uint32_t in_capsule_bytes);
+    /// Of the view given, what describes the controller.
+    void raise(const View& controller);
     void lower();
     void end(Status);
+    /// Queues whose commands of the last association may still be carried out, as far as anyone knows.
+    [[nodiscard]] unsigned may_act() const;
 
     // For an I/O queue, on its thread.
     void join(Member&, Reactor&);
     void leave(Member&);
+    /// Before the first command is sent on a connection of this epoch. False: the epoch is over, nothing may be sent.
+    [[nodiscard]] bool begin_io(std::uint64_t epoch);
+    /// After the last one was answered, or cannot have an effect any more.
+    void end_io(std::uint64_t epoch);
 
   private:
     /// Outlives the member: what was posted before it left finds it gone.
@@ -90,6 +98,8 @@ class Association {
     const Control control_;
     mutable std::mutex mutex_;
     View view_;
+    std::uint64_t up_epoch_ = 0;  ///< the last that was up
+    unsigned acting_ = 0;         ///< of its queues: begun and not ended
     std::vector<std::shared_ptr<Handle>> members_;
 };
 

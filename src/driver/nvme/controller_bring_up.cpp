@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From an address to a live controller: connect, enable, identify, agree on queues and events, scan. The same at the
-// first time and at every reconnect. NVMe 1.4, section 7.6.1.
+// From an address to a live controller: connect, enable, identify, agree on queues and events, scan, and make sure that
+// the controller before it has ended. The same at the first time and at every reconnect. NVMe 1.4, section 7.6.1.
 #include "driver/nvme/controller_core.h"
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_logs.h"
@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <thread>
 
 namespace mqblk::driver::nvme {
@@ -41,6 +43,7 @@ Task<Result<>> ControllerCore::bring_up() {
     if (!session) co_return std::unexpected(std::move(session.error()));
     session_ = std::move(*session);
     auto done = co_await set_up(session_);
+    if (done) done = co_await fence(session_);
     if (done && reset_wanted_) done = mqblk::fail(Errc::closed, fmt::format("{} went while it was scanned", title()));
     if (!done) {
         keep_alive_timer_.cancel();
@@ -49,7 +52,12 @@ Task<Result<>> ControllerCore::bring_up() {
         co_return std::unexpected(done.error().in(fmt::format("connect to {}", title())));
     }
     state_ = ControllerState::live;
-    association_->raise(session_.controller_id, facts().in_capsule_bytes);
+    const ControllerFacts facts = this->facts();
+    Association::View controller;
+    controller.controller_id = session_.controller_id;
+    controller.in_capsule_bytes = facts.in_capsule_bytes;
+    controller.retry_delays = facts.retry_delays;
+    association_->raise(controller);
     co_return Result<>();
 }
 
@@ -59,6 +67,7 @@ Task<Result<>> ControllerCore::set_up(Session& session) {
     auto done = co_await identify(session);
     if (done) done = co_await set_queue_count(session);
     if (done) done = co_await set_up_events(session);
+    if (done) done = co_await ask_for_retry_delays(session);
     if (!done) co_return done;
     rescan_wanted_ = false;
     ask_for_event();
@@ -117,6 +126,22 @@ Task<Result<>> ControllerCore::set_queue_count(const Session& session) {
                               fmt::format("the target now grants {} I/O queues of {} commands; {} of {} are in use",
                                           queues, depth, io_.queues, io_.depth));
     }
+    co_return Result<>();
+}
+
+/// A controller asks for delays (CRD) only of hosts that say that they know them. NVMe 1.4, section 5.21.1.22.
+Task<Result<>> ControllerCore::ask_for_retry_delays(const Session& session) {
+    const auto delays = facts().retry_delays;
+    if (std::ranges::all_of(delays, [](Duration delay) { return delay == Duration::zero(); })) co_return Result<>();
+    const auto behavior = std::make_unique<std::array<std::byte, wire::nvme::host_behavior_bytes>>();
+    (*behavior)[0] = std::byte{1};  // ACRE
+    AdminQueue::Order order = session.order("Set Features of host behavior");
+    order.command.opcode = wire::nvme::admin_opcode::set_features;
+    order.command.cdw10 = wire::nvme::feature_id::host_behavior;
+    order.data = {behavior->data(), behavior->size()};
+    order.transfer = Transfer::to_target;
+    const auto answer = co_await session.admin->execute(order);  // refused: then there are no delays
+    if (!answer) co_return std::unexpected(answer.error());
     co_return Result<>();
 }
 

@@ -19,17 +19,18 @@ constexpr Duration least_shutdown_bound = std::chrono::seconds(1);
 constexpr Duration longest_shutdown_bound = std::chrono::seconds(5);
 }  // namespace
 
-ControllerCore::ControllerCore(Reactor& reactor, HostOptions options)
+ControllerCore::ControllerCore(Reactor& reactor, HostOptions options, std::shared_ptr<FenceBook> unfenced)
     : reactor_(reactor),
       options_(std::move(options)),
+      unfenced_(std::move(unfenced)),
       signal_(reactor),
       keep_alive_timer_([this] { send_keep_alive(); }),
       event_timer_([this] { ask_for_event(); }) {}
 
 std::shared_ptr<ControllerCore> ControllerCore::create(Reactor& reactor, std::shared_ptr<const Transport> transport,
                                                        std::string subsystem_nqn, HostIdentity host,
-                                                       HostOptions options) {
-    const std::shared_ptr<ControllerCore> core(new ControllerCore(reactor, std::move(options)));
+                                                       HostOptions options, std::shared_ptr<FenceBook> unfenced) {
+    const std::shared_ptr<ControllerCore> core(new ControllerCore(reactor, std::move(options), std::move(unfenced)));
     Association::Terms terms;
     terms.transport = std::move(transport);
     terms.subsystem_nqn = std::move(subsystem_nqn);
@@ -106,6 +107,7 @@ Task<void> ControllerCore::serve() {
 Task<bool> ControllerCore::recover() {
     state_ = ControllerState::resetting;
     association_->lower();
+    note_unfenced();
     keep_alive_timer_.cancel();
     event_timer_.cancel();
     session_.admin->close(Error(Errc::closed, fmt::format("the connection to {} was lost", title())));
@@ -142,6 +144,7 @@ Task<void> ControllerCore::stop() {
     keep_alive_timer_.cancel();
     event_timer_.cancel();
     association_->end(Status::removed);
+    note_unfenced();
     namespaces_.keep_only({});
     if (!session_.admin->closed()) {
         const Duration stated = std::chrono::microseconds(facts().shutdown_us);
@@ -179,6 +182,15 @@ void ControllerCore::request_abort(std::uint16_t queue_id, std::uint16_t command
     order.command.cdw10 = queue_id | static_cast<std::uint32_t>(command_id) << 16;
     // Whatever it answers: the command itself ends, or its time-out comes again and resets the controller.
     session_.admin->submit(order, [](const auto&) {});
+}
+
+void ControllerCore::abandon() {
+    if (finished_ || std::exchange(stop_wanted_, true)) return;
+    if (!attempt_result_ && state() == ControllerState::connecting) {
+        session_.admin->close(Error(Errc::closed, fmt::format("{} is not wanted any more", title())));
+        attempt_.cancel();
+    }
+    signal_.notify();
 }
 
 void ControllerCore::shutdown(std::function<void()> done) {

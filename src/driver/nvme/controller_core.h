@@ -7,6 +7,7 @@
 
 #include "base/task.h"
 #include "driver/nvme/association.h"
+#include "driver/nvme/controller_fence.h"
 #include "driver/nvme/host.h"
 #include "driver/nvme/namespace_table.h"
 #include "driver/nvme/owned_task.h"
@@ -41,7 +42,8 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     };
 
     [[nodiscard]] static std::shared_ptr<ControllerCore> create(Reactor&, std::shared_ptr<const Transport>,
-                                                                std::string subsystem_nqn, HostIdentity, HostOptions);
+                                                                std::string subsystem_nqn, HostIdentity, HostOptions,
+                                                                std::shared_ptr<FenceBook>);
 
     /// The first connection. On success start() follows, on an error nothing is left behind. Control reactor.
     [[nodiscard]] Task<Result<>> bring_up();
@@ -58,9 +60,11 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     [[nodiscard]] std::string title() const;  ///< "'NQN' at ADDRESS"
     /// `done` (may be empty) runs in the control reactor when the controller is disconnected.
     void shutdown(std::function<void()> done);
+    /// As shutdown(), in the control reactor; an attempt to connect ends now.
+    void abandon();
 
   private:
-    ControllerCore(Reactor&, HostOptions);
+    ControllerCore(Reactor&, HostOptions, std::shared_ptr<FenceBook>);
 
     // The course (controller_core.cpp).
     Task<void> run();
@@ -77,6 +81,15 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     Task<Result<>> identify(Session&);
     Task<Result<>> set_queue_count(const Session&);
     Task<Result<>> set_up_events(const Session&);
+    Task<Result<>> ask_for_retry_delays(const Session&);
+
+    // Between two associations (controller_fence.cpp).
+    void note_unfenced();
+    Task<Result<>> fence(const Session&);
+    Task<Result<>> fence_one(const Session&, Unfenced);
+    Task<Result<bool>> cross_reset(const Session&, wire::nvme::ControllerInstance);
+    Task<Result<bool>> await_cross_reset(const Session&, wire::nvme::ControllerInstance);
+    Task<Result<>> fence_pause(Duration);
 
     // While it serves (controller_events.cpp).
     void arm_keep_alive();
@@ -96,6 +109,7 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     Io io_;
 
     // Control reactor only.
+    const std::shared_ptr<FenceBook> unfenced_;
     Session session_;
     Signal signal_;
     Timer keep_alive_timer_, event_timer_;
@@ -107,6 +121,7 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     bool rescan_wanted_ = false;
     bool keep_alive_outstanding_ = false;
     bool finished_ = false;
+    Time fence_by_ = never;  ///< a fence that is not done by then fails its attempt
     std::vector<std::function<void()>> when_stopped_;
 };
 

@@ -31,6 +31,10 @@ std::string clean_text(const std::array<char, Bytes>& field) {
     return first == std::string::npos ? std::string() : text.substr(first);
 }
 
+Duration retry_delay(std::uint16_t hundreds_of_ms) {
+    return std::chrono::milliseconds(100) * hundreds_of_ms;
+}
+
 const char* wrong_with(const IdentifyController& page, const ControllerExpectation& expected) {
     if (page.cntlid != expected.controller_id) return "its identifier differs from the one that Connect granted";
     if (page.cntrltype > wire::nvme::controller_type::io) return "it is not an I/O controller";
@@ -68,6 +72,11 @@ Result<ControllerFacts> read_controller(const IdentifyController& page, const Co
     facts.max_commands = page.maxcmd;
     facts.max_namespaces = page.nn;
     facts.keep_alive_granularity_ms = page.kas * 100u;
+    facts.traffic_based_keep_alive = (page.ctratt & wire::nvme::ctratt::traffic_based_keep_alive) != 0;
+    facts.quiesce_ms = page.cqt;
+    facts.instance = {page.cntlid, page.ciu, page.cirn};
+    facts.cross_resets = page.ccrl;
+    facts.retry_delays = {retry_delay(page.crdt1), retry_delay(page.crdt2), retry_delay(page.crdt3)};
     facts.shutdown_us = page.rtd3e;
     facts.events = page.oaes;
     facts.write_cache = (page.vwc & wire::nvme::vwc_present) != 0;
@@ -101,6 +110,7 @@ std::vector<std::pair<std::string, std::string>> describe(const ControllerFacts&
         {"max_commands", facts.max_commands == 0 ? "not stated" : fmt::format("{}", facts.max_commands)},
         {"max_namespaces", fmt::format("{}", facts.max_namespaces)},
         {"keep_alive_granularity_ms", fmt::format("{}", facts.keep_alive_granularity_ms)},
+        {"cross_controller_reset", yes_no(facts.cross_resets > 0 && facts.instance.random != 0)},
         {"volatile_write_cache", yes_no(facts.write_cache)},
         {"dataset_management", yes_no(facts.dataset_management)},
         {"write_zeroes", yes_no(facts.write_zeroes)},

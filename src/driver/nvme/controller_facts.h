@@ -4,10 +4,13 @@
 // target sent: nothing in them is believed that could hurt. NVMe 1.4, section 5.15.2.2.
 #pragma once
 
+#include "base/clock.h"
+#include "wire/nvme_cross_reset.h"
 #include "wire/nvme_identify.h"
 
 #include <mqblk/error.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -25,6 +28,11 @@ struct ControllerFacts {
     std::uint16_t max_commands = 0;               ///< MAXCMD; 0: not stated
     std::uint32_t max_namespaces = 0;             ///< NN
     std::uint32_t keep_alive_granularity_ms = 0;  ///< KAS; 0: no keep-alive
+    bool traffic_based_keep_alive = false;        ///< TBKAS
+    std::uint32_t quiesce_ms = 0;                 ///< CQT; 0: not stated
+    wire::nvme::ControllerInstance instance;      ///< CNTLID, CIU, CIRN; a random number of 0: not stated
+    unsigned cross_resets = 0;                    ///< CCRL; 0: it cannot end other controllers
+    std::array<Duration, 3> retry_delays{};       ///< CRDT1 to 3; zero: not stated
     std::uint32_t shutdown_us = 0;                ///< RTD3E
     std::uint32_t events = 0;                     ///< OAES
     bool write_cache = false;

@@ -67,9 +67,12 @@ class Host {
   public:
     /// `control` runs on a thread of its own (or is simulated) and outlives the host.
     Host(Reactor& control, fabric::Network&);
+    /// In the control reactor, and not while a task below runs. Controllers that live are shut down: what is asked of
+    /// them ends with `removed`, and none uses the network again but to say good-bye.
     ~Host();
 
-    // Run these in the control reactor (spawn them there); they end within connect_timeout and admin_timeout.
+    // Run these in the control reactor (spawn them there); they end within connect_timeout and admin_timeout, and,
+    // where a controller of this host was lost there that may still carry commands out, within ctrl_loss_tmo.
 
     /// Connects, identifies and scans. The controller is shared by who asks for the same address, NQN and options.
     [[nodiscard]] Task<Result<std::shared_ptr<Controller>>> connect(fabric::Address, std::string subsystem_nqn,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace mqblk::driver::nvme {
 
@@ -52,6 +53,7 @@ Issue IoQueue::queue(Request& request, bool last) noexcept {
     build_command(request, ns, capsule);
     capsule.command().command_id = ids_.make(request.tag, request.generation);
     capsule.retries = 0;
+    capsule.cancelled = false;
     submitting_ = &capsule;
     submitted_done_ = false;
     send(request, capsule);
@@ -143,16 +145,32 @@ void IoQueue::finish(Request& request, Capsule& capsule, Status status) noexcept
 
 void IoQueue::failed(Request& request, Capsule& capsule, std::uint16_t status) noexcept {
     if (capsule.aborting && (status & wire::nvme::status::code_mask) == wire::nvme::status::aborted_by_request) {
-        finish(request, capsule, Status::timed_out);
+        finish(request, capsule, capsule.cancelled ? cancel_status_ : Status::timed_out);
         return;
     }
-    if (capsule.retries >= max_retries || !worth_retrying(status)) {
+    if (capsule.cancelled || capsule.retries >= max_retries || !worth_retrying(status)) {
         finish(request, capsule, to_block_status(status));
         return;
     }
+    retry(capsule, status);
+}
+
+/// Not before the time that the controller asks for (CRD), or else after a while of ours. NVMe 1.4, section 4.6.1.2.1.
+void IoQueue::retry(Capsule& capsule, std::uint16_t status) noexcept {
+    Duration delay = first_retry_delay * (1u << capsule.retries);
+    const unsigned asked = (status & wire::nvme::status::retry_delay_mask) >> wire::nvme::status::retry_delay_shift;
+    if (asked != 0) delay = std::max(delay, view_.retry_delays[asked - 1]);
     ++capsule.retries;
     capsule.state = Capsule::State::waiting;
-    if (!retry_.armed()) retry_.arm(reactor_, reactor_.now() + first_retry_delay * (1u << (capsule.retries - 1)));
+    capsule.retry_at = reactor_.now() + delay;
+    if (retry_.armed() && retry_due_ <= capsule.retry_at) return;
+    retry_due_ = capsule.retry_at;
+    retry_.arm(reactor_, retry_due_);
+}
+
+void IoQueue::send_abort(Capsule& capsule) {
+    if (std::exchange(capsule.aborting, true)) return;
+    association_->control().abort(view_.epoch, queue_id(), capsule.command().command_id);
 }
 
 block::Expired IoQueue::timeout(Request& request) noexcept {
@@ -160,8 +178,7 @@ block::Expired IoQueue::timeout(Request& request) noexcept {
     Capsule& capsule = request.payload<Capsule>();
     if (capsule.state != Capsule::State::sent) return block::Expired::extend;
     if (!capsule.aborting) {
-        capsule.aborting = true;
-        association_->control().abort(view_.epoch, queue_id(), capsule.command().command_id);
+        send_abort(capsule);
         return block::Expired::extend;
     }
     if (in_pair_ > 0) return block::Expired::extend;
@@ -177,17 +194,26 @@ void IoQueue::cancel_all(Status status) noexcept {
         cancel_status_ = status;
         return;
     }
-    const bool was_live = phase_ == Phase::live;
-    if (queue_.in_flight() == 0 && was_live) return;
-    drop_connection();
+    cancel_status_ = status;
+    bool sent = false;
     queue_.for_each_in_flight([&](Request& request) {
         Capsule& capsule = request.payload<Capsule>();
-        if (capsule.state != Capsule::State::idle) finish(request, capsule, status);
+        if (capsule.state == Capsule::State::waiting) {
+            finish(request, capsule, status);
+        } else if (capsule.state == Capsule::State::sent) {
+            // The target has it: it ends when that says so, or with the connection.
+            capsule.cancelled = sent = true;
+            send_abort(capsule);
+        }
     });
-    if (phase_ == Phase::live || phase_ == Phase::connecting) {
-        phase_ = Phase::down;
-        again_.arm(reactor_, reactor_.now());
-    }
+    if (sent && !cancel_.armed()) cancel_.arm(reactor_, reactor_.now() + longest_cancel);
+}
+
+/// Other queues' commands suffer too; but an unanswered one may still be writing, and nobody waits for it any more.
+void IoQueue::cancel_expired() noexcept {
+    bool unanswered = false;
+    queue_.for_each_in_flight([&](Request& request) { unanswered |= request.payload<Capsule>().cancelled; });
+    if (unanswered) connection_lost("commands that are not wanted any more were not answered, nor were their Aborts");
 }
 
 }  // namespace mqblk::driver::nvme

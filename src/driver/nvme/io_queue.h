@@ -24,6 +24,8 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
   public:
     static constexpr unsigned max_retries = 5;      ///< of one command, whatever the reason
     static constexpr unsigned max_segments = 1024;  ///< of one request
+    /// For commands that are cancelled, and for their Aborts.
+    static constexpr Duration longest_cancel = std::chrono::seconds(1);
 
     /// `index` from 0; the queue's identifier on the wire is one more.
     IoQueue(std::shared_ptr<Association>, unsigned index, unsigned depth, block::Queue&, Reactor&);
@@ -53,6 +55,9 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
     block::Issue not_live(block::Request&) const noexcept;
     void send(block::Request&, Capsule&) noexcept;
     void failed(block::Request&, Capsule&, std::uint16_t status) noexcept;
+    void retry(Capsule&, std::uint16_t status) noexcept;
+    void send_abort(Capsule&);
+    void cancel_expired() noexcept;
     void finish(block::Request&, Capsule&, Status) noexcept;
     static block::Request& request_of(Capsule& capsule) noexcept {
         return *(reinterpret_cast<block::Request*>(&capsule) - 1);
@@ -68,6 +73,7 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
     void resend_waiting() noexcept;
     void connection_lost(std::string reason) noexcept;
     void drop_connection() noexcept;
+    void part() noexcept;
     void end_all(Status) noexcept;
     [[nodiscard]] std::uint16_t queue_id() const noexcept { return static_cast<std::uint16_t>(index_ + 1); }
 
@@ -79,6 +85,8 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
     Reactor& reactor_;
 
     std::unique_ptr<QueuePair> pair_;
+    std::unique_ptr<Drain> drain_;  ///< of the pair before, until the association is up again
+    bool acting_ = false;           ///< the pair carries I/O: the association knows
     Phase phase_ = Phase::down;
     unsigned in_pair_ = 0;         ///< calls into the pair that are running: it must not be destroyed meanwhile
     bool cancel_pending_ = false;  ///< cancel_all() came from within such a call
@@ -97,7 +105,8 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
     bool controller_unknown_ = false;  ///< the target does not know the controller any more
     unsigned failures_ = 0;            ///< in a row
     Time first_failure_{};
-    Timer settle_, again_, retry_;
+    Time retry_due_ = never;
+    Timer settle_, again_, retry_, cancel_;
 };
 
 }  // namespace mqblk::driver::nvme

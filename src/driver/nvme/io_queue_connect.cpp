@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How an I/O queue comes to be connected, and what becomes of its commands when it is not. A connection is always
-// closed before the next is opened, so that no command is on two of them. A queue that fails to connect while its
-// controller lives tries again by itself; one that was live and breaks ends the association, as the fabrics
-// specification wants.
+// closed before the next is opened, and the next association is up only when nothing sent on the last can have an
+// effect any more (controller_fence.cpp), so that no command is carried out after it was sent again. A queue that fails
+// to connect while its controller lives tries again by itself; one that was live and breaks ends the association, as
+// the fabrics specification wants.
 #include "driver/nvme/connect_command.h"
 #include "driver/nvme/io_queue.h"
 #include "driver/nvme/pair_wait.h"
@@ -37,7 +38,8 @@ IoQueue::IoQueue(std::shared_ptr<Association> association, unsigned index, unsig
       connect_memory_(std::make_unique<ConnectMemory>()),
       settle_([this] { settle(); }),
       again_([this] { start_connecting(); }),
-      retry_([this] { resend_waiting(); }) {
+      retry_([this] { resend_waiting(); }),
+      cancel_([this] { cancel_expired(); }) {
     association_->join(*this, reactor_);
     association_changed();
 }
@@ -45,6 +47,7 @@ IoQueue::IoQueue(std::shared_ptr<Association> association, unsigned index, unsig
 IoQueue::~IoQueue() {
     association_->leave(*this);
     connecting_.cancel();
+    if (acting_) association_->end_io(view_.epoch);  // every command was answered
     pair_.reset();
 }
 
@@ -52,6 +55,7 @@ void IoQueue::association_changed() noexcept {
     const Association::View view = association_->view();
     if (view.epoch == view_.epoch && phase_ != Phase::down) return;
     drop_connection();
+    if (view.mode != Association::Mode::down) drain_.reset();
     view_ = view;
     switch (view.mode) {
         case Association::Mode::up:
@@ -136,6 +140,12 @@ void IoQueue::connect_failed() {
 }
 
 void IoQueue::go_live() {
+    acting_ = association_->begin_io(view_.epoch);
+    if (!acting_) {  // it is over: association_changed() is on its way
+        drop_connection();
+        phase_ = Phase::down;
+        return;
+    }
     failures_ = 0;
     phase_ = Phase::live;
     resend_waiting();
@@ -144,10 +154,18 @@ void IoQueue::go_live() {
 
 void IoQueue::resend_waiting() noexcept {
     if (phase_ != Phase::live) return;
+    const Time now = reactor_.now();
+    retry_due_ = never;
     queue_.for_each_in_flight([&](block::Request& request) {
         Capsule& capsule = request.payload<Capsule>();
-        if (capsule.state == Capsule::State::waiting) send(request, capsule);
+        if (capsule.state != Capsule::State::waiting) return;
+        if (capsule.retry_at <= now) {
+            send(request, capsule);
+        } else {
+            retry_due_ = std::min(retry_due_, capsule.retry_at);
+        }
     });
+    if (retry_due_ != never) retry_.arm(reactor_, retry_due_);
     commit();
 }
 
@@ -162,15 +180,39 @@ void IoQueue::drop_connection() noexcept {
     settle_.cancel();
     again_.cancel();
     retry_.cancel();
+    cancel_.cancel();
     connecting_.cancel();
     connect_.state = Capsule::State::idle;
-    pair_.reset();
+    part();
     queue_.for_each_in_flight([&](block::Request& request) {
         Capsule& capsule = request.payload<Capsule>();
         if (capsule.state != Capsule::State::sent) return;
         capsule.state = Capsule::State::waiting;
-        if (++capsule.retries > max_retries) finish(request, capsule, Status::transport);
+        capsule.retry_at = {};
+        if (capsule.cancelled) {
+            finish(request, capsule, cancel_status_);
+        } else if (++capsule.retries > max_retries) {
+            finish(request, capsule, Status::transport);
+        }
     });
+}
+
+/// Closes the connection and, for the fence, waits for the target to do so, if commands on it were not answered.
+void IoQueue::part() noexcept {
+    if (pair_ == nullptr) return;
+    Parting parting = pair_->part();
+    pair_.reset();
+    if (!std::exchange(acting_, false)) return;
+    bool unanswered = false;
+    queue_.for_each_in_flight(
+        [&](block::Request& request) { unanswered |= request.payload<Capsule>().state == Capsule::State::sent; });
+    const std::uint64_t epoch = view_.epoch;
+    if (parting.over || !unanswered) association_->end_io(epoch);
+    if (!parting.connection) return;
+    drain_ = std::make_unique<Drain>(reactor_, std::move(parting.connection), Duration::max(),
+                                     [association = unanswered ? association_ : nullptr, epoch] {
+                                         if (association) association->end_io(epoch);
+                                     });
 }
 
 void IoQueue::end_all(Status status) noexcept {

@@ -44,6 +44,14 @@ unsigned LoopQueuePair::poll() noexcept {
     return completions_ > events ? completions_ : events;
 }
 
+// A loop queue that is destroyed has seen its commands to their end.
+Parting LoopQueuePair::part() noexcept {
+    events_ = nullptr;
+    lose("it was given up");
+    queue_.reset();
+    return {nullptr, true};
+}
+
 bool LoopQueuePair::prepare_sleep() noexcept {
     return !lost() && queue_->prepare_sleep();
 }

@@ -20,6 +20,7 @@ class LoopQueuePair final : public QueuePair {
     void commit() noexcept override {}
     unsigned poll() noexcept override;
     bool prepare_sleep() noexcept override;
+    Parting part() noexcept override;
 
   private:
     static void done(fabric::LoopCommand&, const wire::nvme::Completion&) noexcept;

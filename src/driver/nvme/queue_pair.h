@@ -9,6 +9,7 @@
 #pragma once
 
 #include "driver/nvme/data_cursor.h"
+#include "driver/nvme/drain.h"
 #include "fabric/loop.h"
 #include "wire/nvme.h"
 
@@ -30,8 +31,10 @@ struct Capsule {
     State state = State::idle;
     bool data_wrong = false;  ///< a data digest did not fit: ends with Data Transfer Error
     bool last_data = false;   ///< data with LAST_PDU came: no more may follow
-    bool aborting = false;    ///< it was late once; an Abort is on its way
+    bool aborting = false;    ///< it was late once, or is not wanted any more; an Abort is on its way
+    bool cancelled = false;   ///< not wanted any more: it is not sent again
     std::uint8_t retries = 0;
+    Time retry_at{};           ///< while it waits: not before
     std::uint8_t unsent = 0;   ///< transfers that the connection has not taken whole: its memory is in use
     Segment flat{nullptr, 0};  ///< the data when it is one piece
     wire::nvme::DsmRange range;
@@ -88,6 +91,9 @@ class QueuePair {
     /// Completions. Returns how many events it handled.
     virtual unsigned poll() noexcept = 0;
     virtual bool prepare_sleep() noexcept = 0;
+    /// Gives the pair up: touches no capsule's data afterwards and calls no event; only to be destroyed. What was sent
+    /// may still be carried out until the connection is over.
+    [[nodiscard]] virtual Parting part() noexcept = 0;
 
     [[nodiscard]] bool lost() const noexcept { return lost_; }
     [[nodiscard]] const std::string& reason() const noexcept { return reason_; }

@@ -24,6 +24,33 @@ Placement refuse_pdu(FatalStatus fes, std::size_t field, const char* what) noexc
 
 constexpr std::size_t cccid_field = 8;
 
+std::string_view name_of(FatalStatus fes) noexcept {
+    switch (fes) {
+        case FatalStatus::invalid_header_field:
+            return "invalid PDU header field";
+        case FatalStatus::sequence_error:
+            return "PDU sequence error";
+        case FatalStatus::header_digest_error:
+            return "header digest error";
+        case FatalStatus::out_of_range:
+            return "data transfer out of range";
+        case FatalStatus::limit_exceeded:
+            return "data or R2T limit exceeded";
+        case FatalStatus::unsupported_parameter:
+            return "unsupported parameter";
+    }
+    return "unknown to NVMe/TCP 1.0";
+}
+
+/// "FES 1 (invalid PDU header field) at byte 8 of the PDU". TCP transport 1.0, section 3.6.2.5.
+std::string describe_fatal(FatalStatus fes, std::uint32_t information) {
+    const bool field = fes == FatalStatus::invalid_header_field || fes == FatalStatus::out_of_range ||
+                       fes == FatalStatus::unsupported_parameter;
+    return fmt::format(
+        "FES {} ({}), {}", static_cast<unsigned>(fes), name_of(fes),
+        field ? fmt::format("at byte {} of the PDU", information) : fmt::format("FEI {:#x}", information));
+}
+
 }  // namespace
 
 TcpQueuePair::TcpQueuePair(std::unique_ptr<fabric::Connection> connection, QueuePairEvents& events, Terms terms)
@@ -89,6 +116,13 @@ bool TcpQueuePair::prepare_sleep() noexcept {
     stream_.connection().arm(false);
     if (stream_.blocked()) stream_.connection().arm(true);
     return true;
+}
+
+Parting TcpQueuePair::part() noexcept {
+    lose("it was given up");
+    Parting parting{stream_.take_connection(), ended_by_peer_};
+    if (parting.connection) parting.connection->shutdown();
+    return parting;
 }
 
 Placement TcpQueuePair::on_pdu(const NvmeTcpPdu& pdu) noexcept {
@@ -242,18 +276,19 @@ void TcpQueuePair::complete(Capsule& capsule, const wire::nvme::Completion& answ
 }
 
 Placement TcpQueuePair::on_term_req(const tcp::TermReq& request) noexcept {
-    lose(fmt::format("the target ended the connection with fatal error {} (information {:#x})",
-                     static_cast<unsigned>(request.fes), static_cast<std::uint32_t>(request.fei)));
+    lose(fmt::format("the target ended the connection: {}",
+                     describe_fatal(static_cast<FatalStatus>(request.fes.value()), request.fei)));
     return {};
 }
 
 void TcpQueuePair::on_violation(const tcp::Violation& violation) noexcept {
-    lose(fmt::format("the target broke the protocol: {} (fatal error {}, information {:#x})", violation.what,
-                     static_cast<unsigned>(violation.fes), violation.fei));
+    lose(fmt::format("the target broke the protocol: {}: {}", violation.what,
+                     describe_fatal(violation.fes, violation.fei)));
     stream_.flush();
 }
 
 void TcpQueuePair::on_closed(int error_number) noexcept {
+    ended_by_peer_ = Drain::ended_by_peer(error_number);
     lose(error_number == 0 ? std::string("the target closed the connection")
                            : fmt::format("the connection failed: {}", std::strerror(error_number)));
 }

@@ -34,6 +34,7 @@ class TcpQueuePair final : public QueuePair, private fabric::NvmeTcpHandler {
     void commit() noexcept override;
     unsigned poll() noexcept override;
     bool prepare_sleep() noexcept override;
+    Parting part() noexcept override;
 
   private:
     fabric::Placement on_pdu(const fabric::NvmeTcpPdu&) noexcept override;
@@ -56,6 +57,7 @@ class TcpQueuePair final : public QueuePair, private fabric::NvmeTcpHandler {
     std::uint32_t max_h2c_bytes_ = wire::nvme_tcp::min_h2c_data_bytes;
     unsigned completions_ = 0;
     bool initialized_ = false;
+    bool ended_by_peer_ = false;
     Capsule* receiving_ = nullptr;  ///< between on_pdu and on_data
 };
 
