@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every guest-side script begins with: . /run/guest/lib.sh
+#
+#   about WHAT...      says what the following lines check
+#   step NAME [WORD…]  lets the host act; prints its answer, fails when the host fails
+#   fails COMMAND…     succeeds when the command does not
+#   fail WHY...        ends the test
+#   eventually COMMAND…  tries again for a minute until the command succeeds
+#
+# A command that fails ends the test and is named.
+set -eEuo pipefail
+shopt -s inherit_errexit
+HOST=10.0.2.2
+. /run/guest/settings
+trap 'echo "FAILED in line $LINENO: $BASH_COMMAND"' ERR
+
+about() { echo "[$(cut -d' ' -f1 /proc/uptime)] $*"; }
+fail() { echo "FAILED: $*" && exit 1; }
+fails() { if "$@"; then fail "this should not have succeeded: $*"; fi; }
+
+step() {
+    local answer
+    echo "step $*" >&3
+    IFS= read -r answer <&3
+    [ "${answer%% *}" = ok ] || fail "the host could not do '$*': ${answer#* }"
+    echo "${answer#ok }"
+}
+
+eventually() {
+    local end=$((SECONDS + 60))
+    until "$@"; do
+        [ $SECONDS -lt $end ] || fail "within a minute this did not come true: $*"
+        sleep 0.1
+    done
+}
