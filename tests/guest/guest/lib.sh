@@ -5,6 +5,7 @@
 #   step NAME [WORD…]  lets the host act; prints its answer, fails when the host fails
 #   fails COMMAND…     succeeds when the command does not
 #   fail WHY...        ends the test
+#   quiet              no I/O error and no complaint in the kernel's log since the last call
 #   eventually COMMAND…  tries again for a minute until the command succeeds
 #
 # A command that fails ends the test and is named.
@@ -16,6 +17,7 @@ trap 'echo "FAILED in line $LINENO: $BASH_COMMAND"' ERR
 
 about() { echo "[$(cut -d' ' -f1 /proc/uptime)] $*"; }
 fail() { echo "FAILED: $*" && exit 1; }
+quiet() { if dmesg -c | grep -E 'I/O error|BUG:|WARNING:|Oops|hung|timeout'; then fail "the kernel complained"; fi; }
 fails() { if "$@"; then fail "this should not have succeeded: $*"; fi; }
 
 step() {
@@ -32,4 +34,21 @@ eventually() {
         [ $SECONDS -lt $end ] || fail "within a minute this did not come true: $*"
         sleep 0.1
     done
+}
+
+# Connects to the subsystem $1 with further options of `nvme connect`; waits until its first namespace is there.
+connect() {
+    local nqn=$1
+    shift
+    nvme connect -t tcp -a $HOST -s "$port" -n "$nqn" "$@"
+    eventually controller "$nqn" >/dev/null
+    eventually test -b "$(disk "$nqn" 1)"
+}
+
+# The controller of a subsystem, for instance nvme0, and the block device of its namespace $2.
+controller() { grep -lsx "$1" /sys/class/nvme/nvme*/subsysnqn | head -n 1 | cut -d/ -f5; }
+disk() {
+    local name
+    name=$(controller "$1")
+    echo "/dev/${name}n$2"
 }
