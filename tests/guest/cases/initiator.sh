@@ -12,8 +12,9 @@ fails grep -q unrecognized /run/found
 about "connect-all, to the address that discovery gave"
 socat TCP-LISTEN:$port,bind=127.0.0.1,fork,reuseaddr TCP:$HOST:$port &
 forwarder=$!
+eventually eval "ss -ltn | grep -q 127.0.0.1:$port"
 nvme connect-all -t tcp -a $HOST -s $port
-for nqn in $disks $more; do eventually test -b $(disk $nqn 1); done
+for nqn in $disks $more; do eventually has_disk $nqn 1; done
 nvme list
 nvme disconnect-all
 kill $forwarder
@@ -21,12 +22,12 @@ kill $forwarder
 for digests in "" "--hdr-digest" "--data-digest" "--hdr-digest --data-digest"; do
     about "two I/O queues, digests: ${digests:-none}"
     connect $disks --nr-io-queues=2 $digests
-    name=$(controller $disks)
-    [ $(cat /sys/class/nvme/$name/queue_count) = 3 ]
+    [ $(cat /sys/class/nvme/$(controller $disks)/queue_count) = 3 ]
+    file=$(disk $disks 1)
     # Writes up to 16 KiB travel in their capsules, larger ones are asked for.
-    fio --name=verify --filename=/dev/${name}n1:/dev/${name}n2 --direct=1 --ioengine=libaio --rw=randwrite \
+    fio --name=verify --filename=$file:$(disk $disks 2) --direct=1 --ioengine=libaio --rw=randwrite \
         --bsrange=4k-1m --blockalign=4k --size=40m --io_size=24m --iodepth=64 --verify=crc32c --minimal >/run/fio
-    fio --name=small --filename=/dev/${name}n1 --direct=1 --ioengine=libaio --rw=randwrite --bsrange=512-16k \
+    fio --name=small --filename=$file --direct=1 --ioengine=libaio --rw=randwrite --bsrange=512-16k \
         --blockalign=512 --size=4m --iodepth=1 --numjobs=1 --verify=crc32c --minimal >/run/fio
     nvme disconnect -n $disks
 done

@@ -13,7 +13,7 @@ set -eEuo pipefail
 shopt -s inherit_errexit
 HOST=10.0.2.2
 . /run/guest/settings
-trap 'echo "FAILED in line $LINENO: $BASH_COMMAND"' ERR
+trap 'echo "FAILED in line $LINENO: $BASH_COMMAND" >&2' ERR
 
 about() { echo "[$(cut -d' ' -f1 /proc/uptime)] $*"; }
 fail() { echo "FAILED: $*" && exit 1; }
@@ -41,14 +41,22 @@ connect() {
     local nqn=$1
     shift
     nvme connect -t tcp -a $HOST -s "$port" -n "$nqn" "$@"
-    eventually controller "$nqn" >/dev/null
-    eventually test -b "$(disk "$nqn" 1)"
+    eventually has_disk "$nqn" 1
 }
 
-# The controller of a subsystem, for instance nvme0, and the block device of its namespace $2.
+has_disk() { test -b "$(disk "$@" 2>/dev/null)"; }
+
+# The controller of a subsystem, for instance nvme0.
 controller() { grep -lsx "$1" /sys/class/nvme/nvme*/subsysnqn | head -n 1 | cut -d/ -f5; }
+
+# The block device of namespace $2 of a subsystem. Its name has a number of the kernel's own: newer ones look at
+# namespaces at the same time, and the first to be found is n1.
 disk() {
-    local name
-    name=$(controller "$1")
-    echo "/dev/${name}n$2"
+    local found
+    for found in /sys/block/nvme*n*; do
+        [[ $found != *nvme*c*n* ]] || continue
+        if grep -qsx "$1" "$found/device/subsysnqn" && grep -qsx "$2" "$found/nsid"; then
+            echo "/dev/${found##*/}"
+        fi
+    done
 }
