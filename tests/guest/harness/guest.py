@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One virtual machine with a stock kernel, from its boot to its end.
+
+The guest's side is guest/init, guest/main and the test's script, handed over behind the initial RAM disk. Its first
+serial port is the console, its second the channel: the guest says "booted", "step NAME WORD…" (answered by "ok TEXT" or
+"failed TEXT") and "exit STATUS", a line each.
+"""
+import re
+import select
+import socket
+import time
+from pathlib import Path
+
+from image import build, cpio
+from image.failure import GuestFailure
+
+from . import process
+from .qmp import Qmp
+
+GUEST_SIDE = Path(__file__).parent.parent / "guest"
+QEMU = "qemu-system-x86_64"
+NO_QEMU = f"there is no {QEMU}; install the package qemu-system-x86, or run ./test guest as root, which does"
+BOOT_S = 120
+TEST_S = 300
+APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off nokaslr tsc=reliable random.trust_cpu=on "
+          "cryptomgr.notests audit=0 net.ifnames=0 rdinit=/init")
+
+
+class Guest:
+    """`work` is a folder of this guest's own; `forward` names ports of the guest that the host wants to reach."""
+
+    def __init__(self, kernel, work, script, forward=(), memory_mib=640, settings=None):
+        work.mkdir(parents=True, exist_ok=True)
+        self.kernel, self.work, self.forward, self.memory_mib = kernel, work, forward, memory_mib
+        self.console = work / "console"
+        self.deadline = 0
+        self.buffer = b""
+        self._write_initrd(script, settings or {})
+        self.qemu = self.channel = self.qmp = None
+        self._start(["-initrd", work / "initrd", "-kernel", build.kernel_folder(kernel) / "vmlinux", "-append", APPEND])
+        self.wait_for("booted", BOOT_S, f"a guest with Linux {kernel} did not boot")
+
+    def _write_initrd(self, script, settings):
+        """The kernel's archive and behind it this run's files."""
+        regular, folder = 0o100755, 0o040755
+        lines = "".join(f"{name}={value}\n" for name, value in settings.items())
+        with (self.work / "initrd").open("wb") as out:
+            out.write((build.kernel_folder(self.kernel) / "initrd").read_bytes())
+            files = {"main": GUEST_SIDE / "main", "lib.sh": GUEST_SIDE / "lib.sh", "test": script}
+            cpio.write(out, [("init", regular, (GUEST_SIDE / "init").read_bytes()), ("guest", folder, b""),
+                             *((f"guest/{name}", regular, path.read_bytes()) for name, path in files.items()),
+                             ("guest/settings", regular, lines.encode())])
+
+    def _start(self, boot):
+        forwards = "".join(f",hostfwd=tcp:127.0.0.1:0-:{port}" for port in self.forward)
+        command = [
+            QEMU, "-accel", "tcg,thread=multi,tb-size=256", "-machine", "q35", "-cpu", "max,-la57", "-smp", "2",
+            "-m", str(self.memory_mib), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-serial", f"file:{self.console}",
+            "-chardev", f"socket,id=channel,path={self.work}/channel,server=on,wait=off", "-serial", "chardev:channel",
+            "-qmp", f"unix:{self.work}/qmp,server=on,wait=off",
+            "-drive", f"file={build.root_image()},format=raw,if=none,id=root,readonly=on",
+            "-device", "virtio-blk-pci,drive=root",
+            "-netdev", f"user,id=net{forwards}", "-device", "virtio-net-pci,netdev=net,romfile=,id=nic",
+            "-object", "rng-random,filename=/dev/urandom,id=random", "-device", "virtio-rng-pci,rng=random", *boot]
+        with (self.work / "qemu").open("wb") as log:
+            try:
+                self.qemu = process.start(command, stdout=log, stderr=log)
+            except FileNotFoundError:
+                raise GuestFailure(NO_QEMU) from None
+        self.channel = self._connect("channel")
+        self.channel.setblocking(False)
+        self.qmp = Qmp(self._connect("qmp"))
+
+    def _connect(self, name):
+        end = time.monotonic() + BOOT_S
+        while time.monotonic() < end and self.qemu.poll() is None:
+            try:
+                sock = socket.socket(socket.AF_UNIX)
+                sock.connect(str(self.work / name))
+                return sock
+            except OSError:
+                sock.close()
+                time.sleep(0.02)
+        raise GuestFailure(f"QEMU did not start: {(self.work / 'qemu').read_text().strip() or 'it said nothing'}")
+
+    def line(self, timeout_s, otherwise):
+        """The next line that the guest sends."""
+        end = time.monotonic() + timeout_s
+        while b"\n" not in self.buffer:
+            if not select.select([self.channel], [], [], max(0, end - time.monotonic()))[0]:
+                raise GuestFailure(f"{otherwise} within {timeout_s} s")
+            try:
+                data = self.channel.recv(4096)
+            except ConnectionError:
+                data = b""
+            if not data:
+                raise GuestFailure(f"{otherwise}: it ended by itself")
+            self.buffer += data
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return line.decode(errors="replace").strip()
+
+    def wait_for(self, word, timeout_s, otherwise):
+        line = self.line(timeout_s, otherwise)
+        if line != word:
+            raise GuestFailure(f"{otherwise}: it said '{line}' where '{word}' was due")
+
+    def say(self, line):
+        self.channel.sendall(line.encode() + b"\n")
+
+    def run(self, steps=None, timeout_s=TEST_S):
+        """Serves the test's steps, functions by name, until it ends. An answer is what a function returns."""
+        end = time.monotonic() + timeout_s
+        while True:
+            what, *words = self.line(max(1, int(end - time.monotonic())), "the test in the guest did not end").split()
+            if what == "exit":
+                if words != ["0"]:
+                    raise GuestFailure("the test in the guest failed; its console says where")
+                return
+            name, *words = words
+            try:
+                answer = (steps or {})[name](*words)
+            except Exception as error:
+                self.say(f"failed {type(error).__name__}: {error}".replace("\n", " "))
+                raise
+            self.say(f"ok {answer if isinstance(answer, (str, int)) and answer is not True else ''}".replace("\n", " "))
+
+    def forwarded(self, port):
+        """The host's port behind which the guest's is."""
+        return int(re.search(rf"TCP\[HOST_FORWARD\].*127\.0\.0\.1\s+(\d+)\s+\S+\s+{port}\s", self.qmp.monitor("info usernet"))[1])
+
+    def link(self, up):
+        """Pulls the network cable, or puts it back; nobody is told."""
+        self.qmp("set_link", name="nic", up=up)
+
+    def kill(self):
+        """The power goes, and with it the sockets."""
+        process.end(self.qemu)

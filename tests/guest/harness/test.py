@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a test's host side gets: a kernel's name, a scratch folder, servers and guests that end with it."""
+import time
+
+from image.failure import GuestFailure
+
+from .guest import Guest
+from .server import Server
+
+CONSOLE_LINES = 120
+LOG_LINES = 25
+
+
+def check(condition, sentence):
+    if not condition:
+        raise GuestFailure(sentence)
+
+
+def eventually(condition, sentence, timeout_s=60):
+    """Waits until `condition` holds; what it last returned."""
+    end = time.monotonic() + timeout_s
+    while not (value := condition()):
+        check(time.monotonic() < end, f"{sentence} (waited {timeout_s} s)")
+        time.sleep(0.1)
+    return value
+
+
+class Test:
+    def __init__(self, kernel, work, script):
+        self.kernel, self.work, self.script = kernel, work, script
+        self.servers, self.guests = [], []
+
+    def serve(self, *words):
+        work = self.work / f"server{len(self.servers)}"
+        work.mkdir()
+        self.servers.append(Server(work, words))
+        return self.servers[-1]
+
+    def guest(self, script=None, forward=(), **settings):
+        """A booted guest; `script` stands beside the test's own and is waiting to begin, with `settings` as variables."""
+        path = self.script.with_name(script) if script else self.script
+        self.guests.append(Guest(self.kernel, self.work / f"guest{len(self.guests)}", path, forward, settings=settings))
+        return self.guests[-1]
+
+    def end(self):
+        for running in self.guests + self.servers:
+            running.kill()
+
+    def tell(self, everything):
+        """Prints the guests' consoles; on failure with the servers' last words."""
+        for console in sorted(self.work.glob("guest*/console")):
+            lines = console.read_text(errors="replace").splitlines()
+            print(f"--- console of {console.parent.name}, Linux {self.kernel}", *lines[-CONSOLE_LINES:], sep="\n")
+        for log in sorted(self.work.glob("server*/server")) if everything else []:
+            print(f"--- log of {log.parent.name}", *log.read_text(errors="replace").splitlines()[-LOG_LINES:], sep="\n")
