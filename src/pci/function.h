@@ -33,7 +33,7 @@ struct InterruptCounts {
     unsigned intx = 0, msi = 0, msix = 0;
 };
 
-/// One vector, delivered to one reactor. Use and destroy it on that reactor's thread.
+/// One vector, delivered to one reactor. Use and destroy it on that reactor's thread, before its Function.
 class Interrupt {
   public:
     virtual ~Interrupt() = default;  ///< disarms
@@ -70,8 +70,8 @@ class Function : public ConfigAccess {
 
     [[nodiscard]] virtual InterruptCounts interrupt_counts() const noexcept = 0;
     /// Vectors [0, vectors) of that type deliver from now on, all others no more. INTx has one vector; MSI takes a
-    /// power of two. InterruptType::none: the driver polls. Interrupts made before end. Fails, changing nothing, if the
-    /// function has fewer.
+    /// power of two. InterruptType::none: the driver polls. Fails, changing nothing, if the function has fewer. There
+    /// is no Interrupt at that moment.
     [[nodiscard]] virtual Result<> enable_interrupts(InterruptType, unsigned vectors) = 0;
     /// One per vector at a time, of an enabled vector.
     [[nodiscard]] virtual Result<std::unique_ptr<Interrupt>> interrupt(unsigned vector, Reactor&,
@@ -94,6 +94,9 @@ class Function : public ConfigAccess {
 
   protected:
     Function(std::string name, std::unique_ptr<DmaSpace> dma) noexcept : name_(std::move(name)), dma_(std::move(dma)) {}
+
+    /// The sentence for enable_interrupts, if it cannot be.
+    [[nodiscard]] Result<> check_vectors(InterruptType type, unsigned vectors) const;
 
     std::string name_;
     std::unique_ptr<DmaSpace> dma_;

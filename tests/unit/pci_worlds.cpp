@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/pci_worlds.h"
+
+#include "pci/in_process.h"
+#include "reactor/simulated.h"
+#include "unit/reactor_support.h"
+
+#include <optional>
+
+namespace mqblk::test {
+
+Result<> PciWorld::reset() {
+    std::optional<Result<>> result;
+    spawn(function().reset(reactor()), [&result](Result<> r) { result = std::move(r); });
+    if (!run_until([&] { return result.has_value(); })) return fail(Errc::timed_out, "the test waited too long");
+    return *result;
+}
+
+namespace {
+
+class InProcessWorld : public PciWorld {
+  public:
+    InProcessWorld(std::unique_ptr<Reactor> reactor, pci::InProcessOptions options)
+        : reactor_(std::move(reactor)), options_(options) {
+        auto model = std::make_unique<CopyDevice>();
+        model_ = model.get();
+        auto made = pci::make_in_process(std::move(model), *reactor_, options);
+        if (!made) throw std::runtime_error(made.error().message());
+        function_ = std::move(*made);
+    }
+    pci::Function& function() override { return *function_; }
+    Reactor& reactor() override { return *reactor_; }
+    bool run_until(const std::function<bool()>& done) override { return test::run_until(*reactor_, done); }
+    void with_model(const std::function<void(CopyDevice&)>& task) override { task(*model_); }
+    bool checks_addresses() const override { return !options_.reaches_everything; }
+
+  private:
+    std::unique_ptr<Reactor> reactor_;
+    const pci::InProcessOptions options_;
+    CopyDevice* model_ = nullptr;
+    std::unique_ptr<pci::Function> function_;
+};
+
+struct SimulatedBase {
+    SimulatedWorld world{1};
+};
+class SimulatedPciWorld final : SimulatedBase, public InProcessWorld {
+  public:
+    SimulatedPciWorld() : InProcessWorld(world.make_reactor(), {.reaches_everything = false}) {}
+    bool run_until(const std::function<bool()>& done) override {
+        return world.run_until(done, std::chrono::seconds(60)) || done();
+    }
+};
+
+}  // namespace
+
+std::string name_of(const testing::TestParamInfo<PciWay>& info) {
+    return info.param.name;
+}
+
+const std::vector<PciWay> pci_ways{
+    {"in_process",
+     []() -> std::unique_ptr<PciWorld> {
+         return std::make_unique<InProcessWorld>(uring_reactor(), pci::InProcessOptions{});
+     }},
+    {"in_process_checked",
+     []() -> std::unique_ptr<PciWorld> {
+         return std::make_unique<InProcessWorld>(uring_reactor(), pci::InProcessOptions{.reaches_everything = false});
+     }},
+    {"in_process_mapped",
+     []() -> std::unique_ptr<PciWorld> {
+         return std::make_unique<InProcessWorld>(uring_reactor(),
+                                                 pci::InProcessOptions{.reaches_everything = false, .map_areas = true});
+     }},
+    {"simulated", []() -> std::unique_ptr<PciWorld> { return std::make_unique<SimulatedPciWorld>(); }},
+};
+
+}  // namespace mqblk::test
