@@ -93,6 +93,7 @@ enum : std::uint16_t {
     format_in_progress = 0x0404,
     sanitize_in_progress = 0x041b,
     communication_failure = 0x0800,
+    communication_timeout = 0x0801,
     warning = 0x0b00,
     warning_temperature_exceeded = 0x0b01,
     write_error = 0x0c00,
