@@ -3,6 +3,7 @@
 // Memory by mmap, whole pages, never reserved in advance.
 #include "memory/buffer.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,10 +19,14 @@ namespace {
 /// Below this a memset is cheaper than the system call and the faults that follow it.
 constexpr std::size_t worth_releasing_bytes = 4 * Buffer::page_bytes;
 
+/// Its size is sealed: who maps it need not fear that it shrinks below what was mapped.
 int shared_memory_file(std::size_t bytes) noexcept {
-    const int fd = ::memfd_create("mqblk", MFD_CLOEXEC);
+    const int fd = ::memfd_create("mqblk", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return -1;
-    if (::ftruncate(fd, static_cast<off_t>(bytes)) == 0) return fd;
+    if (::ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
+        ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+        return fd;
+    }
     const int problem = errno;
     ::close(fd);
     errno = problem;

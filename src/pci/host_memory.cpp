@@ -280,6 +280,10 @@ std::optional<MemoryRegion> HostMemory::remove(std::uint64_t address, std::uint6
     return removed;
 }
 
+void HostMemory::clear() {
+    if (regions() != 0) replace(std::make_unique<MemoryTable>());
+}
+
 bool HostMemory::drained() noexcept {
     std::erase_if(old_, [](const auto& table) { return !table->held(); });
     return old_.empty();

@@ -28,7 +28,8 @@ enum class Access : std::uint8_t { read = 1, write = 2 };  ///< what the device 
 class RemoteMemory {
   public:
     virtual ~RemoteMemory() = default;
-    /// Offsets are within the region. False if it could not be done. Any thread; may block for a bounded time.
+    /// Offsets are within the region. False if it could not be done. May block for a bounded time. Where the other end
+    /// has to be asked, only the thread that owns the function can.
     virtual bool read(std::uint64_t offset, std::span<std::byte> to) noexcept = 0;
     virtual bool write(std::uint64_t offset, std::span<const std::byte> from) noexcept = 0;
 };
@@ -126,6 +127,8 @@ class HostMemory {
     /// Nobody finds it any more when this returns; accesses by copy have ended. Holds may last: see drained().
     /// Nothing if no region has exactly this range.
     [[nodiscard]] std::optional<MemoryRegion> remove(std::uint64_t address, std::uint64_t bytes);
+    /// The same for all of them.
+    void clear();
     /// Whether no hold is left that can see what has been removed.
     [[nodiscard]] bool drained() noexcept;
     [[nodiscard]] std::size_t regions() const noexcept;

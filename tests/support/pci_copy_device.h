@@ -129,7 +129,7 @@ class CopyDevice final : public pci::Model, Poller {
     void reset() noexcept override {
         scratch_.fill(std::byte{0});
         ring_ = done_at_ = 0;
-        entries_ = head_ = cause_ = failures_ = 0;
+        entries_ = head_ = cause_ = failures_ = seen_ = 0;
         ++resets_;
     }
     bool quiet() const noexcept override { return busy_passes == 0; }
@@ -146,9 +146,10 @@ class CopyDevice final : public pci::Model, Poller {
         if (!host_->areas_mapped()) return 0;
         std::uint32_t tail = 0;
         std::memcpy(&tail, host_->area(0), sizeof tail);
-        const std::uint32_t before = head_;
-        if (tail != head_) run(tail);
-        return head_ - before;
+        if (tail == seen_) return 0;
+        seen_ = tail;
+        run(tail);
+        return 1;
     }
     bool prepare_sleep() noexcept override { return !host_->areas_mapped(); }
 
@@ -193,6 +194,7 @@ class CopyDevice final : public pci::Model, Poller {
     std::array<std::byte, 64> scratch_{};
     std::uint64_t ring_ = 0, done_at_ = 0;
     std::uint32_t entries_ = 0, head_ = 0, cause_ = 0, failures_ = 0, resets_ = 0;
+    std::uint32_t seen_ = 0;  ///< in the area
 };
 
 }  // namespace mqblk::test

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pci/eventfd_interrupt.h"
+
+#include "reactor/reactor.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+namespace mqblk::pci {
+
+namespace {
+
+class EventfdInterrupt final : public Interrupt {
+  public:
+    EventfdInterrupt(int fd, std::function<void()> raised, std::function<void()> unmask)
+        : fd_(fd), raised_(std::move(raised)), unmask_(std::move(unmask)) {}
+
+    [[nodiscard]] bool watch(Reactor& reactor) {
+        watch_ = reactor.watch(fd_, [this] { ready(); });
+        return watch_ != nullptr;
+    }
+    void arm() override {
+        watch_->arm(false);
+        if (unmask_) unmask_();
+    }
+    void disarm() noexcept override { watch_->disarm(); }
+
+  private:
+    void ready() {
+        std::uint64_t count = 0;
+        if (::read(fd_, &count, sizeof count) != sizeof count) {  // somebody else's wake-up
+            watch_->arm(false);
+            return;
+        }
+        const auto raised = raised_;  // it may destroy this
+        raised();
+    }
+
+    const int fd_;
+    const std::function<void()> raised_, unmask_;
+    std::unique_ptr<Watch> watch_;
+};
+
+}  // namespace
+
+Result<OwnedFd> make_eventfd() {
+    const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0) return std::unexpected(Error::from_errno(errno, "create an eventfd for an interrupt"));
+    return OwnedFd(fd);
+}
+
+Result<std::unique_ptr<Interrupt>> make_eventfd_interrupt(int fd, Reactor& reactor, std::function<void()> raised,
+                                                          std::function<void()> unmask) {
+    auto made = std::make_unique<EventfdInterrupt>(fd, std::move(raised), std::move(unmask));
+    if (!made->watch(reactor)) return fail(Errc::not_supported, "interrupts by eventfd need a real reactor");
+    return made;
+}
+
+}  // namespace mqblk::pci

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// VfioUserLink: a client's connection to a vfio-user server. It asks and waits for the answer, posts what needs none,
+// and answers when the server asks for memory that it cannot map. Any thread; one at a time goes through. When the
+// server goes away, breaks the protocol or does not answer, the link is lost for good: one sentence says why.
+#pragma once
+
+#include "pci/unix_socket.h"
+#include "pci/vfio_user_version.h"
+#include "wire/vfio_user.h"
+
+#include <mqblk/error.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace mqblk::pci {
+
+class VfioUserLink {
+  public:
+    /// `lost` is called once, from any thread and under no lock, when the link is lost.
+    VfioUserLink(OwnedFd socket, std::string name, Duration answer_timeout, std::function<void()> lost);
+    ~VfioUserLink();
+    VfioUserLink(const VfioUserLink&) = delete;
+    VfioUserLink& operator=(const VfioUserLink&) = delete;
+
+    /// Agrees on a version and then listens for the server's end. Once, first.
+    [[nodiscard]] Result<> negotiate();
+
+    /// The answer's payload begins with `at_least` bytes. An errno of the server is an error that leaves the link
+    /// whole.
+    [[nodiscard]] Result<Message> ask(wire::vfio_user::Command command, std::span<const std::byte> payload,
+                                      std::size_t at_least, std::span<const int> fds = {});
+    /// Without answer. Carried out in order with everything else.
+    void post(wire::vfio_user::Command command, std::span<const std::byte> payload) noexcept;
+
+    [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+    [[nodiscard]] const VfioUserVersion& server() const noexcept { return server_; }
+
+    /// Memory that the server may ask for, by I/O address. To be withdrawn before it goes away.
+    void offer(std::uint64_t address, std::span<std::byte> memory);
+    void withdraw(std::uint64_t address);
+
+  private:
+    using State = MessageSocket::State;
+
+    [[nodiscard]] Result<> exchange(wire::vfio_user::Command command, std::uint32_t flags,
+                                    std::span<const std::byte> payload, std::span<const int> fds, Message& answer);
+    [[nodiscard]] Result<> transmit(const wire::vfio_user::Header& header, std::span<const std::byte> payload,
+                                    std::span<const int> fds, std::int64_t deadline);
+    void serve(const Message& message);
+    [[nodiscard]] std::span<std::byte> find(const wire::vfio_user::DmaAccess& access) const noexcept;
+    std::unexpected<Error> lose(std::string why);
+    void tell_lost();
+    void listen();
+
+    const std::string name_;
+    const Duration answer_timeout_;
+    const std::function<void()> on_lost_;
+    std::atomic<bool> lost_{false};
+    std::atomic<bool> told_{false};
+
+    mutable std::mutex mutex_;  ///< all that follows
+    MessageSocket socket_;
+    VfioUserVersion server_;
+    std::uint16_t next_id_ = 1;
+    std::string why_lost_;
+    std::map<std::uint64_t, std::span<std::byte>> offered_;
+
+    OwnedFd wake_;  ///< ends or reconsiders the listener's wait
+    std::atomic<bool> stopping_{false};
+    std::thread listener_;
+};
+
+}  // namespace mqblk::pci
