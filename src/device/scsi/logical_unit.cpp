@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/scsi/logical_unit.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <utility>
+
+namespace mqblk::device::scsi {
+
+namespace {
+
+/// FNV-1a: the same text, the same number, on every machine.
+std::uint64_t hash_of(std::string_view text) noexcept {
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    return hash;
+}
+
+std::string serial_of(const Identity& identity) {
+    if (!identity.serial.empty()) return identity.serial;
+    return fmt::format("{:016X}", hash_of(identity.uuid.empty() ? identity.name : identity.uuid));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<LogicalUnit>> LogicalUnit::create(std::shared_ptr<Device> device, UnitOptions options) {
+    const std::uint32_t block = device->limits().logical_block_size;
+    if (block < 512 || block > 4096) {
+        return fail(Errc::not_supported,
+                    fmt::format("'{}' as a SCSI disk: its blocks are {} bytes; use a disk with blocks of 512 to 4096",
+                                device->identity().name, block));
+    }
+    return std::make_shared<LogicalUnit>(std::move(device), std::move(options));
+}
+
+LogicalUnit::LogicalUnit(std::shared_ptr<Device> device, UnitOptions options)
+    : device_(std::move(device)), options_(std::move(options)) {
+    const QueueLimits limits = device_->limits();
+    if (options_.serial.empty()) options_.serial = serial_of(device_->identity());
+    naa_ = 0x3ull << 60 | hash_of(options_.serial) >> 4;
+    block_shift_ = static_cast<unsigned>(std::countr_zero(limits.logical_block_size));
+    can_unmap_ = limits.max_discard_sectors > 0;
+    can_zero_ = limits.max_write_zeroes_sectors > 0;
+    has_write_cache_ = limits.write_cache;
+    memory_mask_ = limits.dma_alignment;
+    write_cache_ = has_write_cache_;
+}
+
+bool LogicalUnit::set_modes(bool write_cache, bool descriptor_sense) noexcept {
+    bool changed = write_cache_.exchange(write_cache, std::memory_order_relaxed) != write_cache;
+    changed |= descriptor_sense_.exchange(descriptor_sense, std::memory_order_relaxed) != descriptor_sense;
+    if (changed) mode_generation_.fetch_add(1, std::memory_order_relaxed);
+    return changed;
+}
+
+}  // namespace mqblk::device::scsi

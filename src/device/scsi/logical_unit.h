@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LogicalUnit: a SCSI disk as all its initiators share it: the Device below, what INQUIRY says, and the mode parameters
+// that initiators may change. Thread-safe; each initiator has a Nexus to it. SPC-4, SBC-3.
+#pragma once
+
+#include <mqblk/device.h>
+#include <mqblk/error.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mqblk::device::scsi {
+
+struct UnitOptions {
+    std::string vendor = "MQBLK";                ///< 8 characters
+    std::string product = "DISK";                ///< 16
+    std::string revision = "0001";               ///< 4
+    std::string serial;                          ///< empty: the device's own, or one made from its name
+    std::uint32_t max_transfer_bytes = 1 << 20;  ///< of one READ or WRITE
+    bool attentions = true;  ///< tell initiators of changes (capacity, mode parameters) by unit attention
+};
+
+class LogicalUnit {
+  public:
+    /// The error names the device and what of it a SCSI disk cannot have.
+    [[nodiscard]] static Result<std::shared_ptr<LogicalUnit>> create(std::shared_ptr<Device>, UnitOptions);
+    LogicalUnit(std::shared_ptr<Device>, UnitOptions);  ///< for create()
+
+    [[nodiscard]] Device& device() const noexcept { return *device_; }
+    [[nodiscard]] const UnitOptions& options() const noexcept { return options_; }
+    [[nodiscard]] const std::string& serial() const noexcept { return options_.serial; }
+    /// NAA identifier (locally assigned), the same for the same serial number.
+    [[nodiscard]] std::uint64_t naa() const noexcept { return naa_; }
+
+    [[nodiscard]] unsigned block_shift() const noexcept { return block_shift_; }
+    [[nodiscard]] std::uint32_t block_bytes() const noexcept { return 1u << block_shift_; }
+    [[nodiscard]] std::uint64_t blocks() const noexcept { return device_->sectors() >> (block_shift_ - 9); }
+    [[nodiscard]] bool can_unmap() const noexcept { return can_unmap_; }
+    [[nodiscard]] bool can_zero() const noexcept { return can_zero_; }
+    [[nodiscard]] bool has_write_cache() const noexcept { return has_write_cache_; }
+    /// The most blocks of one UNMAP descriptor or WRITE SAME.
+    static constexpr std::uint32_t max_range_blocks = 1u << 23;
+    static constexpr std::uint32_t max_unmap_descriptors = 256;
+    [[nodiscard]] std::uint32_t memory_mask() const noexcept { return memory_mask_; }
+
+    // Mode parameters.
+    [[nodiscard]] bool write_cache() const noexcept { return write_cache_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool descriptor_sense() const noexcept { return descriptor_sense_.load(std::memory_order_relaxed); }
+    /// Stopped by START STOP UNIT.
+    [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
+    void set_stopped(bool stopped) noexcept { stopped_.store(stopped, std::memory_order_relaxed); }
+    /// Returns whether anything changed.
+    bool set_modes(bool write_cache, bool descriptor_sense) noexcept;
+    /// Grows with every change of mode parameters.
+    [[nodiscard]] std::uint32_t mode_generation() const noexcept {
+        return mode_generation_.load(std::memory_order_relaxed);
+    }
+
+  private:
+    const std::shared_ptr<Device> device_;
+    UnitOptions options_;
+    std::uint64_t naa_ = 0;
+    unsigned block_shift_ = 9;
+    bool can_unmap_ = false, can_zero_ = false, has_write_cache_ = false;
+    std::uint32_t memory_mask_ = 0;
+    std::atomic<bool> write_cache_{false}, descriptor_sense_{false}, stopped_{false};
+    std::atomic<std::uint32_t> mode_generation_{0};
+};
+
+}  // namespace mqblk::device::scsi

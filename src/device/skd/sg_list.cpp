@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/skd/sg_list.h"
+
+#include "wire/skd.h"
+
+#include <algorithm>
+
+namespace mqblk::device::skd {
+
+using pci::DmaSegment;
+using wire::skd::SgDescriptor;
+
+namespace {
+
+bool well_formed(const SgDescriptor& descriptor) noexcept {
+    const std::uint32_t control = descriptor.control;
+    constexpr std::uint32_t misaligned = wire::skd::dma_alignment - 1;
+    return (control == wire::skd::sg_last || control == wire::skd::sg_not_last) && descriptor.bytes != 0 &&
+           ((descriptor.bytes | descriptor.host_address) & misaligned) == 0;
+}
+
+}  // namespace
+
+SgList walk_sg_list(const pci::HostMemory& memory, std::uint64_t address, std::uint64_t bytes,
+                    std::span<DmaSegment> room) noexcept {
+    SgList list;
+    for (std::size_t descriptors = 0; bytes > 0; ++descriptors) {
+        if (descriptors == max_descriptors) return {.error = SgError::too_long};
+        if (address % wire::skd::sg_alignment != 0) return {.error = SgError::malformed};
+        SgDescriptor descriptor;
+        if (!memory.load(address, descriptor)) return {.error = SgError::unreadable};
+        if (!well_formed(descriptor)) return {.error = SgError::malformed};
+        const std::uint64_t count = std::min<std::uint64_t>(descriptor.bytes, bytes);
+        const std::uint64_t from = descriptor.host_address;
+        bytes -= count;
+        DmaSegment* const previous = list.ranges > 0 ? &room[list.ranges - 1] : nullptr;
+        if (previous != nullptr && previous->address + previous->bytes == from) {
+            previous->bytes += count;
+        } else {
+            if (list.ranges == room.size()) return {.error = SgError::too_long};
+            room[list.ranges++] = {from, count};
+        }
+        if (bytes > 0 && descriptor.control == wire::skd::sg_last) return {.error = SgError::too_short};
+        address = descriptor.next_address;
+    }
+    return list;
+}
+
+std::optional<std::size_t> find_ranges(const pci::MemoryHold& hold, std::span<const DmaSegment> ranges,
+                                       pci::Access access, std::uint32_t mask, std::span<Segment> room) noexcept {
+    std::size_t used = 0;
+    for (const DmaSegment& range : ranges) {
+        const auto pieces = pci::HostMemory::pieces(hold, range.address, range.bytes, access, room.subspan(used));
+        if (!pieces) return std::nullopt;
+        for (std::size_t end = used + *pieces; used < end; ++used) {
+            if (((reinterpret_cast<std::uintptr_t>(room[used].data) | room[used].bytes) & mask) != 0)
+                return std::nullopt;
+        }
+    }
+    return used;
+}
+
+bool read_ranges(const pci::HostMemory& memory, std::span<const DmaSegment> ranges, std::span<std::byte> to) noexcept {
+    for (const DmaSegment& range : ranges) {
+        if (!memory.read(range.address, to.first(range.bytes))) return false;
+        to = to.subspan(range.bytes);
+    }
+    return true;
+}
+
+bool write_ranges(const pci::HostMemory& memory, std::span<const DmaSegment> ranges,
+                  std::span<const std::byte> from) noexcept {
+    for (const DmaSegment& range : ranges) {
+        if (!memory.write(range.address, from.first(range.bytes))) return false;
+        from = from.subspan(range.bytes);
+    }
+    return true;
+}
+
+}  // namespace mqblk::device::skd
