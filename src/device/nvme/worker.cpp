@@ -14,7 +14,7 @@ namespace mqblk::device::nvme {
 
 namespace status = wire::nvme::status;
 
-Worker::Worker(Reactor& reactor) : reactor_(reactor), thread_(std::this_thread::get_id()), checks_(reactor) {}
+Worker::Worker(Reactor& reactor) : reactor_(reactor), checks_(reactor) {}
 
 Worker::~Worker() {
     assert(checks_.in_use() == 0);
