@@ -35,7 +35,7 @@ QueueLimits file_limits(const Options& options, const BackingFile& file) {
     limits.max_sectors = FileQueue::max_request_bytes / sector_bytes;
     limits.max_segments = FileQueue::max_segments;
     limits.max_write_zeroes_sectors = FileQueue::max_zeroes_bytes / sector_bytes;
-    if (file.punches_holes) limits.max_discard_sectors = FileQueue::max_discard_bytes / sector_bytes;
+    if (file.punches_holes || file.discards) limits.max_discard_sectors = FileQueue::max_discard_bytes / sector_bytes;
     return limits;
 }
 

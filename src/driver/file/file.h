@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A regular file or a block device as a disk. Writes go past the page cache (O_DIRECT) where the file system allows it;
-// a flush is fdatasync; a discard punches holes. The file is locked while it is open, so that no two writers meet.
+// a flush is fdatasync; a discard punches holes, or is passed
+// on where the file is a block device that has discards. The file is locked while it is open, so that no two writers
+// meet.
 #pragma once
 
 #include "block/disk_options.h"
