@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/target_config.h"
 
+#include "registry/json_text.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -143,7 +145,7 @@ Result<TargetConfig> TargetConfig::parse(std::string_view text) {
     if (text.size() > max_text_bytes) {
         return wrong_config("text", fmt::format("longer than {} bytes", max_text_bytes));
     }
-    const auto json = ordered_json::parse(text, nullptr, false);
+    const auto json = parse_json(text);
     if (json.is_discarded()) return wrong_config("text", "is not JSON");
     ObjectReader reader(json, "top");
     reader.number("version", version, version, version);

@@ -125,7 +125,9 @@ Result<> BackingFile::settle_size(const Options& options) {
     if (block_device_) {
         int logical = 0;
         unsigned physical = 0;
-        if (::ioctl(fd_, BLKGETSIZE64, &bytes_) != 0) return failed("cannot be asked for its size");
+        std::uint64_t bytes = 0;
+        if (::ioctl(fd_, BLKGETSIZE64, &bytes) != 0) return failed("cannot be asked for its size");
+        bytes_ = bytes;
         if (::ioctl(fd_, BLKSSZGET, &logical) == 0 && static_cast<unsigned>(logical) > options.disk.block) {
             return refuse(Errc::invalid_argument,
                           fmt::format("has blocks of {0} bytes, block={1} is smaller; give block={0}", logical,
@@ -141,8 +143,8 @@ Result<> BackingFile::settle_size(const Options& options) {
     if (bytes_ % block != 0) {
         const std::uint64_t next = (bytes_ / block + 1) * block;
         return refuse(Errc::invalid_argument,
-                      fmt::format("its size of {} bytes is not a multiple of block={}; give size={} to grow it", bytes_,
-                                  block, next));
+                      fmt::format("its size of {} bytes is not a multiple of block={}; give size={} to grow it",
+                                  bytes(), block, next));
     }
     const auto checked = block::check_disk_options("file " + path_, options.disk, bytes_);
     return checked;
@@ -159,9 +161,15 @@ Result<> BackingFile::grow(const Options& options, std::uint64_t present) {
                       fmt::format("is {} bytes long and cannot grow to size={} read-only; leave one of them out",
                                   present, wanted));
     }
-    if (::ftruncate(fd_, static_cast<off_t>(wanted)) != 0)
-        return failed(fmt::format("cannot grow to {} bytes", wanted));
-    bytes_ = wanted;
+    if (auto grown = set_length(wanted); !grown) return grown;
+    promise(wanted);
+    return {};
+}
+
+Result<> BackingFile::set_length(std::uint64_t bytes) {
+    if (block_device_) return refuse(Errc::not_supported, "is a block device: its size is not ours to change");
+    if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0)
+        return failed(fmt::format("cannot be made {} bytes long", bytes));
     return {};
 }
 

@@ -25,7 +25,10 @@ class BackingFile {
     BackingFile& operator=(const BackingFile&) = delete;
 
     [[nodiscard]] int fd() const noexcept { return fd_; }
-    [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_acquire); }
+    /// What bytes() says from now on, and the length of the file.
+    void promise(std::uint64_t bytes) noexcept { bytes_.store(bytes, std::memory_order_release); }
+    [[nodiscard]] Result<> set_length(std::uint64_t bytes);
     [[nodiscard]] bool is_block_device() const noexcept { return block_device_; }
     [[nodiscard]] bool direct() const noexcept { return direct_; }
     /// With direct(): what addresses, and lengths and offsets of each piece, must be multiples of. Else 1.
@@ -65,7 +68,7 @@ class BackingFile {
     bool block_device_ = false;
     bool direct_ = false;
     bool blocks_submitter_ = false;
-    std::uint64_t bytes_ = 0;
+    std::atomic<std::uint64_t> bytes_ = 0;
     std::uint32_t memory_alignment_ = 1;
     std::uint32_t length_alignment_ = 1;
     std::uint32_t preferred_bytes_ = 4096;

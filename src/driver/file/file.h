@@ -31,4 +31,9 @@ struct Options {
 /// Blocks while the file system is asked. Errors name the path, what is wrong with it and the remedy.
 [[nodiscard]] Result<std::shared_ptr<Device>> open(const Options&);
 
+/// Changes the size of a device that open() made on a regular file, a multiple of its block. A smaller size waits for
+/// what is in flight; requests beyond the new end that come to the file later end with out_of_range. Any thread, but
+/// not from within a completion.
+[[nodiscard]] Result<> resize(Device&, std::uint64_t bytes);
+
 }  // namespace mqblk::driver::file

@@ -103,6 +103,9 @@ void FileQueue::start(Request& request) noexcept {
     payload.transferred = 0;
     payload.first_vector = payload.vectors = 0;
     payload.late = false;
+    // The disk may have become smaller since the request was checked.
+    const std::uint64_t size = file_.bytes() / sector_bytes;
+    if (request.sector > size || request.sectors > size - request.sector) return end(request, Status::out_of_range);
     switch (request.op) {
         case Op::read:
         case Op::write:
