@@ -165,6 +165,24 @@ TEST(FileOpen, BlockDevices) {
         EXPECT_EQ(user.run(Op::flush, 0, 0), Status::ok);
     }
     EXPECT_EQ(test::file_content(path), model);
+    {
+        // A discard goes through to the image, and zeroes too; both leave what lies beside them.
+        DiskUser user(open(options));
+        std::vector<std::byte> data = test::pattern(1 << 20, 5);
+        EXPECT_EQ(user.write(0, data, bio_fua), Status::ok);
+        struct stat before{}, after{};
+        ASSERT_EQ(::fstat(image, &before), 0);
+        EXPECT_GT(user.device().limits().max_discard_sectors, 0u);
+        EXPECT_EQ(user.run(Op::discard, 512, 1024), Status::ok);
+        EXPECT_EQ(user.run(Op::flush, 0, 0), Status::ok);
+        ASSERT_EQ(::fstat(image, &after), 0);
+        EXPECT_LE(after.st_blocks + 900, before.st_blocks);
+        EXPECT_EQ(user.run(Op::write_zeroes, 1536, 128), Status::ok);
+        std::vector<std::byte> back(data.size());
+        EXPECT_EQ(user.read(0, back), Status::ok);
+        std::fill(data.begin() + 512 * 512, data.begin() + (1536 + 128) * 512, std::byte{0});  // a loop's hole
+        EXPECT_EQ(back, data);
+    }
     ::close(image);
     ::close(loop);
 }
