@@ -51,8 +51,7 @@ Result<std::unique_ptr<TargetService>> TargetService::start(Context& context, Op
     const unsigned count = o.cores.empty() ? std::max(1u, o.threads) : static_cast<unsigned>(o.cores.size());
     for (unsigned i = 0; i < count; ++i) {
         const int core = o.cores.empty() ? -1 : static_cast<int>(o.cores[i]);
-        auto thread =
-            ReactorThread::start(context.services().clock(), {fmt::format("mqblk-{}", i), core, o.poll});
+        auto thread = ReactorThread::start(context.services().clock(), {fmt::format("mqblk-{}", i), core, o.poll});
         if (!thread) return std::unexpected(thread.error());
         service->threads_.push_back(std::move(*thread));
     }

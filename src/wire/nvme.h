@@ -143,8 +143,8 @@ inline constexpr std::uint16_t host_aborted_command = 0x371;
 inline constexpr std::uint16_t code_mask = 0x07ff;         ///< SCT and SC
 inline constexpr std::uint16_t retry_delay_mask = 0x1800;  ///< CRD
 inline constexpr unsigned retry_delay_shift = 11;
-inline constexpr std::uint16_t more = 0x2000;              ///< the error log says more
-inline constexpr std::uint16_t do_not_retry = 0x4000;      ///< the same command will fail again
+inline constexpr std::uint16_t more = 0x2000;          ///< the error log says more
+inline constexpr std::uint16_t do_not_retry = 0x4000;  ///< the same command will fail again
 
 /// The code with do_not_retry.
 [[nodiscard]] constexpr std::uint16_t permanent(std::uint16_t code) noexcept {
