@@ -16,7 +16,9 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 namespace mqblk::driver::file {
 
@@ -24,6 +26,21 @@ namespace {
 
 constexpr std::uint32_t page_bytes = memory::Buffer::page_bytes;
 constexpr std::size_t zeroes_bytes = 64 * 1024;
+
+/// What `attempt` returns, once it does not fail with `error` any more, or has for long. The kernel lets go of the files
+/// of a killed process's rings a moment after the process itself is gone; whoever starts it again at once must not be
+/// refused for that.
+template <class Attempt>
+int retry_while(int error, Attempt attempt) {
+    constexpr std::chrono::milliseconds patience(2000), pause(20);
+    const auto give_up = std::chrono::steady_clock::now() + patience;
+    int result = attempt();
+    while (result < 0 && errno == error && std::chrono::steady_clock::now() < give_up) {
+        std::this_thread::sleep_for(pause);
+        result = attempt();
+    }
+    return result;
+}
 
 /// A power of two from a hint of the system's, within reason.
 std::uint32_t sane_block(std::uint64_t hint, std::uint32_t low) noexcept {
@@ -98,7 +115,7 @@ Result<> BackingFile::open_descriptor(const Options& options) {
     } else if (!S_ISREG(status.st_mode)) {
         return refuse(Errc::invalid_argument, "is neither a regular file nor a block device");
     }
-    fd_ = ::open(path_.c_str(), flags, 0600);
+    fd_ = retry_while(EBUSY, [&] { return ::open(path_.c_str(), flags, 0600); });
     if (fd_ < 0 && (errno == EACCES || errno == EROFS || errno == EPERM) && exists && !options.disk.read_only) {
         return failed("cannot be opened for writing; give ro=1 to serve it as it is");
     }
@@ -109,7 +126,8 @@ Result<> BackingFile::open_descriptor(const Options& options) {
 }
 
 Result<> BackingFile::lock(bool read_only) {
-    if (::flock(fd_, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
+    const int kind = (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB;
+    if (retry_while(EWOULDBLOCK, [&] { return ::flock(fd_, kind); }) == 0) return {};
     if (errno != EWOULDBLOCK) return failed("cannot be locked");
     return refuse(Errc::already_exists, read_only ? "is open for writing elsewhere; close it there first"
                                                   : "is in use elsewhere; close it there first, or give ro=1 to both");
