@@ -4,6 +4,8 @@
 // created for nothing is removed again.
 #include "driver/file/backing_file.h"
 
+#include "base/retry.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
@@ -16,9 +18,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <fstream>
-#include <thread>
 
 namespace mqblk::driver::file {
 
@@ -26,21 +26,6 @@ namespace {
 
 constexpr std::uint32_t page_bytes = memory::Buffer::page_bytes;
 constexpr std::size_t zeroes_bytes = 64 * 1024;
-
-/// What `attempt` returns, once it does not fail with `error` any more, or has for long. The kernel lets go of the files
-/// of a killed process's rings a moment after the process itself is gone; whoever starts it again at once must not be
-/// refused for that.
-template <class Attempt>
-int retry_while(int error, Attempt attempt) {
-    constexpr std::chrono::milliseconds patience(2000), pause(20);
-    const auto give_up = std::chrono::steady_clock::now() + patience;
-    int result = attempt();
-    while (result < 0 && errno == error && std::chrono::steady_clock::now() < give_up) {
-        std::this_thread::sleep_for(pause);
-        result = attempt();
-    }
-    return result;
-}
 
 /// A power of two from a hint of the system's, within reason.
 std::uint32_t sane_block(std::uint64_t hint, std::uint32_t low) noexcept {
