@@ -17,15 +17,6 @@ namespace io_opcode = wire::nvme::io_opcode;
 
 constexpr std::uint32_t most_h2c_data = 256 * 1024;
 
-Bytes pattern_of(std::size_t bytes, std::uint64_t seed) {
-    Bytes data(bytes);
-    SeededRandom random(seed);
-    for (auto& byte : data) byte = static_cast<std::byte>(random.next());
-    return data;
-}
-
-constexpr Digests all_digests[] = {{false, false}, {true, false}, {false, true}, {true, true}};
-
 void expect_works(const Served& served) {
     Session session(served, {});
     EXPECT_TRUE(session.read(0, 4096));
@@ -79,32 +70,6 @@ TEST_P(HostileHost, ValidTransferInOddPieces) {
             const auto back = session.read(8, bytes);
             ASSERT_TRUE(back);
             EXPECT_TRUE(*back == data) << bytes << " bytes, MAXR2T " << max_r2t;
-        }
-    }
-}
-
-// A host that never heard of MAXH2CDATA answers an R2T with one PDU (Linux before 5.18).
-TEST_P(HostileHost, EveryR2TFitsOnePdu) {
-    for (const std::uint32_t limit : {4096u, 65536u, device::nvme::TcpTarget::Options{}.max_h2c_data_bytes}) {
-        ServedOptions options;
-        options.tcp.max_h2c_data_bytes = limit;
-        Served served(options);
-        for (const std::uint32_t max_r2t : {0u, 3u}) {
-            Session session(served, GetParam(), max_r2t);
-            const std::uint32_t bytes = 1u << 20;
-            const Bytes data = pattern_of(bytes, limit + max_r2t);
-            ASSERT_TRUE(session.io->send(session.io->capsule(ScriptedHost::io(io_opcode::write, 9, 0, bytes / 512))));
-            for (std::uint32_t sent = 0; sent < bytes;) {
-                const auto r2t = session.io->expect<R2T>();
-                ASSERT_TRUE(r2t) << "after " << sent << " bytes, MAXH2CDATA " << limit;
-                ASSERT_LE(r2t->r2tl, limit);
-                const auto piece = std::span(data).subspan(r2t->r2to, r2t->r2tl);
-                ASSERT_TRUE(session.io->send(session.io->h2c_data(9, r2t->ttag, r2t->r2to, piece, true)));
-                sent += r2t->r2tl;
-            }
-            const auto response = session.io->expect<CapsuleResp>();
-            ASSERT_TRUE(response && nvme::status_of(response->completion) == 0);
-            EXPECT_TRUE(session.read(0, bytes) == data);
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host's session with a served target, for tests that send PDUs of their own.
+// A scripted host's session with a served target: connected, enabled, ready for PDUs of the test's own, with any
+// digests.
 #pragma once
 
 #include "support/tcp_served.h"
@@ -13,6 +14,15 @@
 namespace mqblk::test {
 
 inline constexpr std::uint32_t transfer_bytes = 65536;
+
+inline Bytes pattern_of(std::size_t bytes, std::uint64_t seed) {
+    Bytes data(bytes);
+    SeededRandom random(seed);
+    for (auto& byte : data) byte = static_cast<std::byte>(random.next());
+    return data;
+}
+
+inline constexpr Digests all_digests[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
 /// An admin queue and one I/O queue of a controller.
 struct Session {
