@@ -46,7 +46,12 @@ INSTANTIATE_TEST_SUITE_P(Table, NvmeStatus,
                                          MeaningCase{sc::reservation_conflict, Status::protection, false},
                                          MeaningCase{sc::unrecovered_read_error, Status::medium_error, true},
                                          MeaningCase{sc::compare_failure, Status::miscompare, false},
+                                         MeaningCase{sc::command_size_limit_exceeded, Status::not_supported, false},
+                                         MeaningCase{sc::internal_path_error, Status::transport, true},
+                                         MeaningCase{sc::ana_inaccessible, Status::transport, true},
+                                         MeaningCase{sc::controller_path_error, Status::transport, true},
                                          MeaningCase{0x2ff, Status::medium_error, true},
+                                         MeaningCase{0x3ff, Status::transport, true},
                                          MeaningCase{0x7ff, Status::io_error, true}));
 
 ControllerFacts plain_controller() {
@@ -90,13 +95,15 @@ TEST(NvmeNamespace, SizesAndLimits) {
     EXPECT_GT(read->limits.max_discard_sectors, 0u);
 }
 
-TEST(NvmeNamespace, NoLimitIsTheCommandsLimit) {
+TEST(NvmeNamespace, WithoutLimitDataIsHeldToWhatAnyTargetCanTake) {
     ControllerFacts controller = plain_controller();
     controller.max_transfer_bytes = 0;
-    const auto read = read_namespace(1, plain_namespace(), {}, controller);
-    ASSERT_TRUE(read);
-    EXPECT_EQ(read->limits.max_sectors, 65536u);
-    EXPECT_EQ(read->limits.max_write_zeroes_sectors, 65536u);
+    for (const std::uint8_t shift : {9, 12}) {
+        const auto read = read_namespace(1, plain_namespace(shift), {}, controller);
+        ASSERT_TRUE(read);
+        EXPECT_EQ(read->limits.max_sectors, 2048u);
+        EXPECT_EQ(read->limits.max_write_zeroes_sectors, 65536u << (shift - 9)) << "carries no data";
+    }
 }
 
 TEST(NvmeNamespace, ReadsIds) {
