@@ -5,6 +5,7 @@
 #include "driver/nvme/controller_facts.h"
 #include "driver/nvme/host_identity.h"
 #include "driver/nvme/io_map.h"
+#include "driver/nvme/namespace_changes.h"
 #include "driver/nvme/namespace_facts.h"
 #include "driver/nvme/status_text.h"
 #include "wire/nvme_fabrics.h"
@@ -104,6 +105,28 @@ TEST(NvmeNamespace, WithoutLimitDataIsHeldToWhatAnyTargetCanTake) {
         EXPECT_EQ(read->limits.max_sectors, 2048u);
         EXPECT_EQ(read->limits.max_write_zeroes_sectors, 65536u << (shift - 9)) << "carries no data";
     }
+}
+
+TEST(NvmeNamespace, ChangesAreTold) {
+    const auto with = [](std::uint32_t nsid, std::uint64_t sectors) {
+        NamespaceFacts facts;
+        facts.nsid = nsid;
+        facts.sectors = sectors;
+        return facts;
+    };
+    const NamespaceMap before{{1, with(1, 8)}, {2, with(2, 8)}, {4, with(4, 8)}, {5, with(5, 8)}, {6, with(6, 8)}};
+    NamespaceMap after{{1, with(1, 8)}, {4, with(4, 16)}, {5, with(5, 8)}, {6, with(6, 8)}, {7, with(7, 8)}};
+    after[5].ids.uuid = "another";
+    after[6].read_only = true;
+    EXPECT_EQ(describe_changes(before, before), "");
+    EXPECT_EQ(describe_changes(before, after),
+              "2 is gone, 4 has 8192 bytes now, 5 is another disk now, "
+              "6 is write-protected now, 7 is new");
+    NamespaceMap many;
+    for (std::uint32_t nsid = 1; nsid <= 1000; ++nsid) many.emplace(nsid, with(nsid, 8));
+    EXPECT_EQ(describe_changes(many, {}),
+              "1 is gone, 2 is gone, 3 is gone, 4 is gone, 5 is gone, 6 is gone, 7 is gone, 8 is gone, "
+              "and 992 more changes");
 }
 
 TEST(NvmeNamespace, ReadsIds) {
