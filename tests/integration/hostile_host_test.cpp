@@ -15,7 +15,7 @@ using namespace wire;
 using namespace wire::nvme_tcp;
 namespace io_opcode = wire::nvme::io_opcode;
 
-constexpr std::uint32_t transfer_bytes = 65536;
+constexpr std::uint32_t transfer_bytes = 65536, most_h2c_data = 256 * 1024;
 
 Bytes pattern_of(std::size_t bytes, std::uint64_t seed) {
     Bytes data(bytes);
@@ -109,6 +109,32 @@ TEST_P(HostileHost, ValidTransferInOddPieces) {
     }
 }
 
+// A host that never heard of MAXH2CDATA answers an R2T with one PDU (Linux before 5.18).
+TEST_P(HostileHost, EveryR2TFitsOnePdu) {
+    for (const std::uint32_t limit : {4096u, 65536u, device::nvme::TcpTarget::Options{}.max_h2c_data_bytes}) {
+        ServedOptions options;
+        options.tcp.max_h2c_data_bytes = limit;
+        Served served(options);
+        for (const std::uint32_t max_r2t : {0u, 3u}) {
+            Session session(served, GetParam(), max_r2t);
+            const std::uint32_t bytes = 1u << 20;
+            const Bytes data = pattern_of(bytes, limit + max_r2t);
+            ASSERT_TRUE(session.io->send(session.io->capsule(ScriptedHost::io(io_opcode::write, 9, 0, bytes / 512))));
+            for (std::uint32_t sent = 0; sent < bytes;) {
+                const auto r2t = session.io->expect<R2T>();
+                ASSERT_TRUE(r2t) << "after " << sent << " bytes, MAXH2CDATA " << limit;
+                ASSERT_LE(r2t->r2tl, limit);
+                const auto piece = std::span(data).subspan(r2t->r2to, r2t->r2tl);
+                ASSERT_TRUE(session.io->send(session.io->h2c_data(9, r2t->ttag, r2t->r2to, piece, true)));
+                sent += r2t->r2tl;
+            }
+            const auto response = session.io->expect<CapsuleResp>();
+            ASSERT_TRUE(response && nvme::status_of(response->completion) == 0);
+            EXPECT_TRUE(session.read(0, bytes) == data);
+        }
+    }
+}
+
 TEST_P(HostileHost, InCapsuleDataAreExact) {
     Served served;
     Session session(served, GetParam());
@@ -148,7 +174,7 @@ const BadData bad_data[] = {
     {"length twice", FatalStatus::out_of_range, 16,
      [](H2CData& p, Bytes& d, std::uint8_t&) { set_length(p, d, 2 * transfer_bytes); }},
     {"length above MAXH2CDATA", FatalStatus::limit_exceeded, 4,
-     [](H2CData& p, Bytes& d, std::uint8_t&) { set_length(p, d, 256 * 1024 + 4); }},
+     [](H2CData& p, Bytes& d, std::uint8_t&) { set_length(p, d, most_h2c_data + 4); }},
     {"no data", FatalStatus::invalid_header_field, 3, [](H2CData& p, Bytes& d, std::uint8_t&) { set_length(p, d, 0); }},
     {"last piece longer by a byte", FatalStatus::out_of_range, 16,
      [](H2CData& p, Bytes& d, std::uint8_t&) {
@@ -193,7 +219,9 @@ const BadData bad_data[] = {
 };
 
 TEST_P(HostileHost, DataThatDifferFromTheR2T) {
-    Served served;
+    ServedOptions options;
+    options.tcp.max_h2c_data_bytes = most_h2c_data;
+    Served served(options);
     for (const BadData& bad : bad_data) {
         SCOPED_TRACE(bad.name);
         Session session(served, GetParam());

@@ -207,6 +207,17 @@ TEST_F(Admin, FeaturesWithData) {
     EXPECT_LT(now, stamp + 600'000);
 }
 
+TEST_F(Admin, AFeatureThatIsNotThereIsRefusedAsThatWithDataToo) {
+    Bytes data(4096);
+    for (const std::uint8_t unknown : {0x03, 0x0c, 0x0d, 0x13, 0x1e, 0x84}) {
+        for (const std::uint8_t opcode : {wire::admin_opcode::get_features, wire::admin_opcode::set_features}) {
+            EXPECT_EQ(queue->code(admin(opcode, unknown), data), status::invalid_field) << int{unknown};
+        }
+    }
+    EXPECT_EQ(queue->code(admin(wire::admin_opcode::get_features, feature::timestamp), data),
+              status::sgl_invalid_data_length);
+}
+
 TEST_F(Admin, EventsAreMaskedUntilTheLogIsRead) {
     Exchange& first = queue->start(admin(wire::admin_opcode::async_event_request));
     Exchange& second = queue->start(admin(wire::admin_opcode::async_event_request));
@@ -340,6 +351,15 @@ TEST_F(Admin, AnaLogInPiecesWhileOneIsAdded) {
             for (std::uint32_t i = 0; i < count; ++i) ASSERT_EQ(as<le32>(calm, 48 + 4ul * i), i + 1);
         }
     }
+    // nvme-cli reads as far as MNAN namespaces would reach; behind the last one there are zeroes.
+    const std::size_t longest = 48 + 4ul * target.limits().max_namespaces;
+    const Bytes whole = read_in_pieces(*queue, wire::log_id::ana, longest, 4096, [] {});
+    EXPECT_EQ(as<le32>(whole, 48 + 4ul * (count - 1)), count);
+    EXPECT_EQ(as<le32>(whole, 48 + 4ul * count), 0u);
+    Bytes beyond(4);
+    wire::Command command = admin(wire::admin_opcode::get_log_page);
+    wire::set_log_request(command, wire::log_id::ana, longest + 4, beyond.size());
+    EXPECT_EQ(queue->code(command, beyond), status::invalid_field);
     const auto groups = read_log(*queue, wire::log_id::ana, 0, 48, wire::log_ana_groups_only);
     EXPECT_EQ(as<wire::AnaGroup>(groups, 16).namespaces, 0u);
 }

@@ -209,8 +209,28 @@ TEST_P(Io, DatasetManagementDoesNothingIfOneRangeIsBad) {
     ranges[1].first_block = 0;
     ranges[1].blocks = 0xffffffff;
     EXPECT_EQ(queue->code(discard(nsid, 3), bytes), status::lba_out_of_range);
-    EXPECT_EQ(queue->code(discard(nsid, 2), bytes), status::sgl_invalid_data_length);
+    EXPECT_EQ(queue->code(discard(nsid, 4), bytes), status::sgl_invalid_data_length);
     EXPECT_EQ(read(0, 16), data);
+}
+
+// Linux sends room for 256 ranges with each of its discards, and fills one.
+TEST_P(Io, DatasetManagementWithRoomForMoreRanges) {
+    Bytes data = pattern(16 * block, 5);
+    ASSERT_EQ(write(0, data), status::success);
+    std::vector<wire::DsmRange> ranges(257);
+    for (unsigned i = 0; i < 3; ++i) {
+        ranges[i].first_block = 4 * i;
+        ranges[i].blocks = 2;
+    }
+    ranges[3].blocks = 0xffffffff;
+    const auto bytes = std::as_writable_bytes(std::span(ranges));
+    EXPECT_EQ(queue->code(discard(nsid, 3), bytes), status::sgl_invalid_data_length) << "more than there can be";
+    EXPECT_EQ(read(0, 16), data);
+    ASSERT_EQ(queue->code(discard(nsid, 3), bytes.first(4096)), status::success);
+    for (unsigned i = 0; i < 3; ++i) {
+        std::fill_n(data.begin() + static_cast<std::ptrdiff_t>(4ull * i * block), 2ul * block, std::byte{0});
+    }
+    EXPECT_EQ(read(0, 16), data) << "the ranges that were counted, and only those";
 }
 
 TEST_P(Io, ManyAtOnce) {

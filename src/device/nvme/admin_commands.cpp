@@ -25,7 +25,11 @@ Plan plan_get_log_page(QueueCore& queue, TargetCommand& command) noexcept {
     return queue.admit(command, Direction::to_host, static_cast<std::uint32_t>(bytes));
 }
 
+/// A feature that is not there is refused as that, whatever data a host asks to go with it.
 Plan plan_features(QueueCore& queue, TargetCommand& command) noexcept {
+    if (!has_feature(*queue.controller(), wire::nvme::feature_of(command.command))) {
+        return queue.refuse(command, status::permanent(status::invalid_field));
+    }
     const std::uint32_t bytes = feature_data_bytes(command.command);
     if (bytes == 0) return queue.admit(command, Direction::none, 0);
     const bool set = command.command.opcode == opcode::set_features;

@@ -28,6 +28,7 @@ void execute_admin(QueueCore&, TargetCommand&) noexcept;
 // Each returns a status. identify.cpp:
 [[nodiscard]] std::uint16_t identify(Controller&, const wire::nvme::Command&, Segments data);
 // features.cpp: bytes that the command moves, and its execution.
+[[nodiscard]] bool has_feature(const Controller&, std::uint8_t id) noexcept;
 [[nodiscard]] std::uint32_t feature_data_bytes(const wire::nvme::Command&) noexcept;
 [[nodiscard]] std::uint16_t get_features(Controller&, TargetCommand&);
 [[nodiscard]] std::uint16_t set_features(Controller&, TargetCommand&);

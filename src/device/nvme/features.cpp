@@ -103,6 +103,10 @@ std::uint32_t word_of(Controller& controller, std::uint8_t id, bool defaults) no
 
 }  // namespace
 
+bool has_feature(const Controller& controller, std::uint8_t id) noexcept {
+    return is_known(id) && (!controller.subsystem->discovery || on_discovery(id));
+}
+
 std::uint32_t feature_data_bytes(const Command& sqe) noexcept {
     const bool get = sqe.opcode == wire::nvme::admin_opcode::get_features;
     if (get && wire::nvme::feature_select_of(sqe) == select_capabilities) return 0;
@@ -121,9 +125,7 @@ std::uint32_t feature_data_bytes(const Command& sqe) noexcept {
 std::uint16_t get_features(Controller& controller, TargetCommand& command) {
     const Command& sqe = command.command;
     const std::uint8_t id = wire::nvme::feature_of(sqe), select = wire::nvme::feature_select_of(sqe);
-    if (!is_known(id) || select > select_capabilities || (controller.subsystem->discovery && !on_discovery(id))) {
-        return status::permanent(status::invalid_field);
-    }
+    if (select > select_capabilities) return status::permanent(status::invalid_field);
     if (select == select_capabilities) {
         command.completion.result = is_changeable(id) ? 4u : 0u;
         return status::success;
@@ -153,8 +155,6 @@ std::uint16_t set_features(Controller& controller, TargetCommand& command) {
     const Command& sqe = command.command;
     const std::uint8_t id = wire::nvme::feature_of(sqe);
     const std::uint32_t value = sqe.cdw11;
-    if (!is_known(id) || (controller.subsystem->discovery && !on_discovery(id)))
-        return status::permanent(status::invalid_field);
     if ((sqe.cdw10 & wire::nvme::feature_save) != 0) return status::permanent(status::feature_not_saveable);
     switch (id) {
         case feature::volatile_write_cache:

@@ -67,7 +67,8 @@ void write_effects(PageWindow& page) {
     page.append(*log);
 }
 
-/// Section 5.14.1.12. One group, always optimized.
+/// Section 5.14.1.12. One group, always optimized. The page is as long as it would be with all namespaces that can be:
+/// hosts compute its length from MNAN and read that far, in pieces.
 void write_ana(Controller& controller, bool groups_only, PageWindow& page) {
     const auto [change_count, nsids] = controller.subsystem->inventory();
     wire::nvme::AnaHeader header;
@@ -80,8 +81,11 @@ void write_ana(Controller& controller, bool groups_only, PageWindow& page) {
     group.change_count = change_count;
     group.state = wire::nvme::ana_state::optimized;
     page.append(group);
-    if (groups_only) return;
-    for (const std::uint32_t nsid : nsids) page.append(le32{nsid});
+    if (!groups_only) {
+        for (const std::uint32_t nsid : nsids) page.append(le32{nsid});
+    }
+    const std::uint64_t longest = sizeof header + sizeof group + sizeof(le32) * controller.target.limits.max_namespaces;
+    page.skip(longest - page.position());
 }
 
 std::uint16_t write_page(Controller& controller, const Command& sqe, PageWindow& page) {

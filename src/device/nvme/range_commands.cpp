@@ -88,8 +88,11 @@ Plan plan_dataset_management(QueueCore& queue, TargetCommand& command) noexcept 
     if (command.changes_media && channel->ns->read_only.load(std::memory_order_relaxed)) {
         return queue.refuse(command, status::permanent(status::namespace_write_protected));
     }
-    return queue.admit(command, Direction::to_controller,
-                       range_count(command.command) * static_cast<std::uint32_t>(sizeof(DsmRange)));
+    // Linux sends room for all ranges that there can be, however few it fills.
+    const std::uint32_t bytes = range_count(command.command) * static_cast<std::uint32_t>(sizeof(DsmRange));
+    const std::uint32_t sent = command.command.data.length;
+    const bool longer = sent > bytes && sent <= wire::nvme::dsm_max_ranges * sizeof(DsmRange);
+    return queue.admit(command, Direction::to_controller, longer ? sent : bytes);
 }
 
 void execute_dataset_management(TargetCommand& command) noexcept {

@@ -187,11 +187,13 @@ void TcpQueue::transfer_data(Transfer& transfer, std::uint32_t bytes, bool diges
     execute(command);
 }
 
-// One R2T for everything where the host takes no more than one, else several at once. Commands times R2Ts never exceed
-// the table of transfers.
+// One R2T for as much as can be where the host takes no more than one, else several at once. Commands times R2Ts never
+// exceed the table of transfers. None asks for more than fits one PDU: Linux before 5.18 does not know MAXH2CDATA and
+// answers each R2T with one PDU.
 void TcpQueue::request_data(TcpCommand& command) noexcept {
     const std::uint32_t most = std::clamp(max_transfers / std::max<std::uint32_t>(core_->depth(), 1), 1u, max_r2ts_);
-    const std::uint32_t piece = most > 1 ? r2t_bytes : UINT32_MAX;
+    const std::uint32_t longest = worker_.options.max_h2c_data_bytes;
+    const std::uint32_t piece = most > 1 ? std::min(r2t_bytes, longest) : longest;
     while (command.requested < command.plan.bytes && command.r2ts < most) {
         const std::uint32_t index = take_transfer();
         Transfer& transfer = transfers_[index];

@@ -19,7 +19,7 @@ class TcpTarget {
         fabric::Address listen{"127.0.0.1", 4420};
         bool header_digest = true;  ///< granted to hosts that ask
         bool data_digest = true;
-        std::uint32_t max_h2c_data_bytes = 256 * 1024;
+        std::uint32_t max_h2c_data_bytes = 4u << 20;  ///< MAXH2CDATA; no R2T asks for more
         std::size_t buffer_bytes = 64u << 20;  ///< per reactor, for data on its way; scarce means waiting in order
         Duration handshake = std::chrono::seconds(10);  ///< from accept to a successful Connect
     };

@@ -5,6 +5,7 @@
 #   step NAME [WORD…]  lets the host act; prints its answer, fails when the host fails
 #   fails COMMAND…     succeeds when the command does not
 #   fail WHY...        ends the test
+#   quiet              no I/O error and no complaint in the kernel's log since the last call
 #   eventually COMMAND…  tries again for a minute until the command succeeds
 #
 # A command that fails ends the test and is named.
@@ -12,10 +13,11 @@ set -eEuo pipefail
 shopt -s inherit_errexit
 HOST=10.0.2.2
 . /run/guest/settings
-trap 'echo "FAILED in line $LINENO: $BASH_COMMAND"' ERR
+trap 'echo "FAILED in line $LINENO: $BASH_COMMAND" >&2' ERR
 
 about() { echo "[$(cut -d' ' -f1 /proc/uptime)] $*"; }
 fail() { echo "FAILED: $*" && exit 1; }
+quiet() { if dmesg -c | grep -E 'I/O error|BUG:|WARNING:|Oops|hung|timeout'; then fail "the kernel complained"; fi; }
 fails() { if "$@"; then fail "this should not have succeeded: $*"; fi; }
 
 step() {
@@ -31,5 +33,30 @@ eventually() {
     until "$@"; do
         [ $SECONDS -lt $end ] || fail "within a minute this did not come true: $*"
         sleep 0.1
+    done
+}
+
+# Connects to the subsystem $1 with further options of `nvme connect`; waits until its first namespace is there.
+connect() {
+    local nqn=$1
+    shift
+    nvme connect -t tcp -a $HOST -s "$port" -n "$nqn" "$@"
+    eventually has_disk "$nqn" 1
+}
+
+has_disk() { test -b "$(disk "$@" 2>/dev/null)"; }
+
+# The controller of a subsystem, for instance nvme0.
+controller() { grep -lsx "$1" /sys/class/nvme/nvme*/subsysnqn | head -n 1 | cut -d/ -f5; }
+
+# The block device of namespace $2 of a subsystem. Its name has a number of the kernel's own: newer ones look at
+# namespaces at the same time, and the first to be found is n1.
+disk() {
+    local found
+    for found in /sys/block/nvme*n*; do
+        [[ $found != *nvme*c*n* ]] || continue
+        if grep -qsx "$1" "$found/device/subsysnqn" && grep -qsx "$2" "$found/nsid"; then
+            echo "/dev/${found##*/}"
+        fi
     done
 }

@@ -21,8 +21,8 @@ GUEST_SIDE = Path(__file__).parent.parent / "guest"
 QEMU = "qemu-system-x86_64"
 NO_QEMU = f"there is no {QEMU}; install the package qemu-system-x86, or run ./test guest as root, which does"
 BOOT_S = 120
-TEST_S = 420
-APPEND = ("console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on "
+TEST_S = 300
+APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off nokaslr tsc=reliable random.trust_cpu=on "
           "cryptomgr.notests audit=0 net.ifnames=0 rdinit=/init")
 
 
@@ -127,7 +127,7 @@ class Guest:
             except Exception as error:
                 self.say(f"failed {type(error).__name__}: {error}".replace("\n", " "))
                 raise
-            self.say(f"ok {'' if answer is None else answer}".replace("\n", " "))
+            self.say(f"ok {answer if isinstance(answer, (str, int)) and answer is not True else ''}".replace("\n", " "))
 
     def forwarded(self, port):
         """The host's port behind which the guest's is."""

@@ -7,7 +7,7 @@ from image.failure import GuestFailure
 from .guest import Guest
 from .server import Server
 
-CONSOLE_LINES = 80
+CONSOLE_LINES = 120
 LOG_LINES = 25
 
 
