@@ -203,7 +203,7 @@ class Initiator:
     def lost(self):
         self.load.saw("reconnecting")
         began = time.monotonic()
-        self.load.ended(1, "path to the device")
+        self.load.ended(1, "path lost")
         took = time.monotonic() - began
         check(LOSS_S - 1 < took < LOSS_S + 20, f"ctrl_loss_tmo={LOSS_S}s took {took:.1f} s")
 
