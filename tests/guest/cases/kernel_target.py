@@ -157,7 +157,7 @@ class Initiator:
         mqblk("bench", self.uri(1, "closed", hostnqn=FRIEND), "--verify", "--rw", "randrw", "--bs", "4k", "--size", MIB)
 
     def begin(self):
-        self.load = self.start_load(self.uri(1), "--depth", 8, "--time", "10m")
+        self.load = self.start_load(self.uri(1, reconnect_delay="200ms"), "--depth", 2, "--time", "10m")
 
     def saw(self, *words):
         self.load.saw("namespaces:.*", *words)
@@ -168,10 +168,17 @@ class Initiator:
         check(str(found) == size, f"list gives namespace {nsid} {found} bytes where it has {size}")
 
     def use(self, nsid):
-        self.used = self.start_load(self.uri(nsid), "--depth", 8, "--time", "10m")
+        self.used = self.start_load(self.uri(nsid), "--depth", 4, "--time", "10m")
 
     def removed(self):
         self.used.ended(1, "device removed")
+
+    def is_gone(self):
+        self.load.saw("reconnecting")
+        refused(("info", self.uri(1)), "has no subsystem")
+
+    def is_back(self):
+        self.load.saw("connected again")
 
     def end(self):
         self.load.stop()
@@ -214,7 +221,7 @@ def run(test):
         disk.truncate(DISK_MIB * MIB)
     guest = test.guest(forward=[PORT, SMALL_PORT], disks=[test.work / "disk"], nqn=NQN, friend=FRIEND)
     host = Initiator(test, guest)
-    steps = "facts commands between digests small_capsules strangers begin saw lists use removed end reboot survived silence leave"
+    steps = "facts commands between digests small_capsules strangers begin saw lists use removed is_gone is_back end reboot survived silence leave"
     guest.run({"boot": lambda: 1, **{name: getattr(host, name) for name in steps.split()}})
     host.lost()
     refused(("info", host.uri(1)), "connect to 127.0.0.1")

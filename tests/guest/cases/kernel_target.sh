@@ -77,6 +77,9 @@ if [ $boot = 1 ]; then
         echo 1 >$NVMET/subsystems/${nqn}disks/namespaces/4/revalidate_size
     fi
     step lists 4 $((20 * M)); step saw 4 has $((20 * M)) bytes now
+    rm $NVMET/ports/1/subsystems/${nqn}disks
+    step is_gone; ln -s $NVMET/subsystems/${nqn}disks $NVMET/ports/1/subsystems/
+    step is_back
     step end
 
     about a reboot under load
