@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/declare.h"
+#include "cli/standard_output.h"
 #include "registry/options.h"
 
 #include <fmt/format.h>
@@ -11,10 +12,12 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace mqblk::cli {
@@ -33,13 +36,6 @@ void complain(std::string_view message) {
     fmt::print(stderr, "mqblk: {}\n", line);
 }
 
-/// Output that could not be written is a failure like any other.
-int finish_output(int code) {
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-    complain("the report could not be written to standard output");
-    return code == exit_ok ? exit_failed : code;
-}
-
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
         std::ostringstream out, unused;
@@ -56,7 +52,8 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
 int run_command(Command& command, const Invocation& invocation) {
     const auto outcome = command.run(invocation);
     if (outcome) return finish_output(*outcome);
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) note_output_error(errno);
+    if (output_reader_gone()) return finish_output(exit_failed);
     complain(outcome.error().message());
     return outcome.error().code() == Errc::invalid_argument ? exit_usage : exit_failed;
 }
@@ -101,8 +98,16 @@ int parse_and_run(int argc, const char* const* argv) {
 
 int run(int argc, const char* const* argv) noexcept {
     std::signal(SIGPIPE, SIG_IGN);
+    hold_standard_descriptors();
     try {
         return parse_and_run(argc, argv);
+    } catch (const std::system_error& error) {
+        if (std::ferror(stdout) == 0) {
+            complain(fmt::format("internal error: {}", error.what()));
+            return exit_failed;
+        }
+        note_output_error(error.code().value());  // fmt could not write
+        return finish_output(exit_ok);
     } catch (const std::exception& error) {
         complain(fmt::format("internal error: {}", error.what()));
         return exit_failed;

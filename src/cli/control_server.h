@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The UNIX socket of a running target: lines in, lines out. Only its owner can open it (mode 0600). Clients are few and
-// bounded; one that is slow or sends nonsense loses its connection, and nobody else's.
+// bounded, and none waits for another: an answer that its client does not read stays here, and its next request is not
+// looked at before; when all places are taken, whoever was silent for longest loses its.
 #pragma once
 
 #include <mqblk/error.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -38,19 +40,27 @@ class ControlServer {
   private:
     struct Client {
         int fd;
+        std::uint64_t last_heard;  // a count, not a time
         std::string input;
+        std::string output = {};   // not yet taken by the client
+        std::size_t sent = 0;      // of it
+        std::size_t searched = 0;  // bytes of the input in which no line ends
     };
     ControlServer(std::string path, int fd, std::size_t max_line_bytes, Handle handle);
     void accept_client();
-    /// False when the client is to go.
+    void make_place();
+    // False when the client is to go.
+    bool serve_client(Client& client);
     bool read_from(Client& client);
-    bool answer_lines(Client& client, std::size_t search_from);
+    bool answer_lines(Client& client);
+    static bool send_to(Client& client);
 
     const std::string path_;
     const int fd_;
     const std::size_t max_line_bytes_;
     const Handle handle_;
     std::vector<Client> clients_;
+    std::uint64_t heard_ = 0;
 };
 
 }  // namespace mqblk::cli

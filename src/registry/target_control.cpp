@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/target_control.h"
 
+#include "registry/json_text.h"
 #include "registry/options.h"
 #include "registry/target_service.h"
 
@@ -201,7 +202,7 @@ Answer dispatch(TargetService& service, const std::string& default_nqn, std::str
     if (text.size() > max_control_bytes) {
         return fail(Errc::invalid_argument, fmt::format("request: longer than {} bytes", max_control_bytes));
     }
-    const auto request = ordered_json::parse(text, nullptr, false);
+    const auto request = parse_json(text);
     if (!request.is_object()) return fail(Errc::invalid_argument, "request: not a JSON object on one line");
     Call call{service, default_nqn, RequestReader(request), request};
     const auto command = call.reader.required_text("command");

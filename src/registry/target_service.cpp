@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <future>
-#include <set>
 
 namespace mqblk::registry {
 
@@ -23,40 +22,6 @@ using device::nvme::NamespaceConfig;
 using device::nvme::TcpTarget;
 
 namespace {
-
-/// The subsystem of `config` that is the same: serial and model do not change under a host.
-const SubsystemEntry* find_subsystem(const TargetConfig& config, const SubsystemEntry& like) {
-    const auto found = std::find_if(config.subsystems.begin(), config.subsystems.end(), [&](const auto& s) {
-        return s.nqn == like.nqn && s.serial == like.serial && s.model == like.model;
-    });
-    return found == config.subsystems.end() ? nullptr : &*found;
-}
-
-bool has_namespace(const SubsystemEntry& subsystem, const NamespaceEntry& entry) {
-    return std::find(subsystem.namespaces.begin(), subsystem.namespaces.end(), entry) != subsystem.namespaces.end();
-}
-
-/// What `config` leaves open stays as it is.
-TargetConfig completed(TargetConfig config, const TargetConfig& present) {
-    const auto fill = [](std::string& value, const std::string& from) {
-        if (value.empty()) value = from;
-    };
-    for (auto& subsystem : config.subsystems) {
-        fill(subsystem.model, device::nvme::SubsystemConfig{}.model);
-        for (const auto& before : present.subsystems) {
-            if (before.nqn != subsystem.nqn) continue;
-            fill(subsystem.serial, before.serial);
-            for (auto& entry : subsystem.namespaces) {
-                for (const auto& old : before.namespaces) {
-                    if (old.nsid != entry.nsid || old.uri != entry.uri) continue;
-                    fill(entry.uuid, old.uuid);
-                    fill(entry.nguid, old.nguid);
-                }
-            }
-        }
-    }
-    return config;
-}
 
 /// A port number that nobody has now, for the discovery log, which must name it before it is listened on.
 Result<std::uint16_t> free_port(const fabric::Address& address) {
@@ -86,8 +51,7 @@ Result<std::unique_ptr<TargetService>> TargetService::start(Context& context, Op
     const unsigned count = o.cores.empty() ? std::max(1u, o.threads) : static_cast<unsigned>(o.cores.size());
     for (unsigned i = 0; i < count; ++i) {
         const int core = o.cores.empty() ? -1 : static_cast<int>(o.cores[i]);
-        auto thread =
-            ReactorThread::start(context.services().clock(), {fmt::format("mqblk-{}", i), core, o.poll});
+        auto thread = ReactorThread::start(context.services().clock(), {fmt::format("mqblk-{}", i), core, o.poll});
         if (!thread) return std::unexpected(thread.error());
         service->threads_.push_back(std::move(*thread));
     }
@@ -266,67 +230,6 @@ TargetConfig TargetService::save() const {
         if (entry != config.subsystems.end()) entry->namespaces.push_back({info.nsid, info.uri, info.uuid, info.nguid});
     }
     return config;
-}
-
-Result<> TargetService::remove_missing(const TargetConfig& present, const TargetConfig& config) {
-    for (const auto& subsystem : present.subsystems) {
-        const auto* wanted = find_subsystem(config, subsystem);
-        for (const auto& entry : subsystem.namespaces) {
-            if (wanted != nullptr && has_namespace(*wanted, entry)) continue;
-            if (auto ok = remove(subsystem.nqn, entry.nsid); !ok) return ok;
-        }
-        if (wanted == nullptr) {
-            if (auto ok = target_.remove_subsystem(subsystem.nqn); !ok) return ok;
-        }
-    }
-    return {};
-}
-
-Result<> TargetService::apply_hosts(const SubsystemEntry& entry) {
-    std::set<std::string> unwanted;
-    for (const auto& subsystem : target_.subsystems()) {
-        if (subsystem.nqn == entry.nqn) unwanted.insert(subsystem.allowed_hosts.begin(), subsystem.allowed_hosts.end());
-    }
-    for (const auto& host : entry.allowed_hosts) {
-        if (unwanted.erase(host) == 0) {
-            if (auto ok = target_.allow_host(entry.nqn, host); !ok) return ok;
-        }
-    }
-    for (const auto& host : unwanted) {
-        if (auto ok = target_.disallow_host(entry.nqn, host); !ok) return ok;
-    }
-    return target_.allow_any_host(entry.nqn, entry.allow_any_host);
-}
-
-Result<> TargetService::load(const TargetConfig& given) {
-    const std::lock_guard lock(mutex_);
-    const auto present = save();
-    const auto config = completed(given, present);
-    std::vector<std::pair<std::string, NamespaceConfig>> opened;
-    for (const auto& subsystem : config.subsystems) {
-        const auto* before = find_subsystem(present, subsystem);
-        for (const auto& entry : subsystem.namespaces) {
-            if (before != nullptr && has_namespace(*before, entry)) continue;
-            auto one = open_namespace(entry);
-            if (!one) return std::unexpected(one.error());
-            opened.emplace_back(subsystem.nqn, std::move(*one));
-        }
-    }
-    if (auto ok = remove_missing(present, config); !ok) return ok;
-    for (const auto& subsystem : config.subsystems) {
-        if (!target_.has_subsystem(subsystem.nqn)) {
-            if (auto ok = target_.add_subsystem({subsystem.nqn, subsystem.serial, subsystem.model,
-                                                 subsystem.allow_any_host, subsystem.allowed_hosts});
-                !ok) {
-                return ok;
-            }
-        }
-        if (auto ok = apply_hosts(subsystem); !ok) return ok;
-    }
-    for (auto& [nqn, one] : opened) {
-        if (auto ok = add_opened(nqn, std::move(one)); !ok) return std::unexpected(ok.error());
-    }
-    return {};
 }
 
 }  // namespace mqblk::registry

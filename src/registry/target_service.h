@@ -61,9 +61,11 @@ class TargetService {
 
     [[nodiscard]] std::vector<Added> namespaces() const;  ///< by NQN and nsid
     [[nodiscard]] TargetConfig save() const;
-    /// Makes the target what `config` says. Devices that are in both are kept as they are, connections and all. Every
-    /// new device is opened before anything is changed.
+    /// Makes the target what `config` says, or leaves it as it is and says why. Devices that are in both are kept as
+    /// they are, connections and all. Every new device is opened before anything is changed.
     [[nodiscard]] Result<> load(const TargetConfig& config);
+    using Place = std::pair<std::string, std::uint32_t>;  ///< NQN and nsid
+    using Devices = std::map<Place, device::nvme::NamespaceConfig>;
 
     [[nodiscard]] device::nvme::Target& target() noexcept { return target_; }
     [[nodiscard]] std::vector<fabric::Address> addresses() const;
@@ -75,6 +77,11 @@ class TargetService {
     [[nodiscard]] Result<device::nvme::NamespaceConfig> open_namespace(const NamespaceEntry& entry) const;
     [[nodiscard]] Result<Added> add_opened(const std::string& nqn, device::nvme::NamespaceConfig config);
     [[nodiscard]] Result<fabric::Address> listen_at(fabric::Address address);
+    // target_load.cpp
+    [[nodiscard]] Devices devices_of(const TargetConfig& config) const;
+    [[nodiscard]] Result<Devices> open_missing(const TargetConfig& present, const TargetConfig& config,
+                                               const Devices& before) const;
+    [[nodiscard]] Result<> apply(const TargetConfig& present, const TargetConfig& config, const Devices& devices);
     [[nodiscard]] Result<> remove_missing(const TargetConfig& present, const TargetConfig& config);
     [[nodiscard]] Result<> apply_hosts(const SubsystemEntry& entry);
 
@@ -84,7 +91,7 @@ class TargetService {
     std::vector<std::unique_ptr<ReactorThread>> threads_;
     device::nvme::Target target_;
     std::vector<std::unique_ptr<device::nvme::TcpTarget>> listeners_;
-    std::map<std::pair<std::string, std::uint32_t>, std::string> uris_;  ///< as they are now, sizes included
+    std::map<Place, std::string> uris_;  ///< as they are now, sizes included
 };
 
 }  // namespace mqblk::registry

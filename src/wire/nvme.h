@@ -125,7 +125,8 @@ inline constexpr std::uint16_t cross_reset_limit_exceeded = 0x141;
 inline constexpr std::uint16_t conflicting_attributes = 0x180;  ///< NVM command set
 inline constexpr std::uint16_t invalid_protection_information = 0x181;
 inline constexpr std::uint16_t attempted_write_to_read_only = 0x182;
-inline constexpr std::uint16_t connect_format = 0x180;  ///< fabrics: incompatible format
+inline constexpr std::uint16_t command_size_limit_exceeded = 0x183;  ///< NVMe 2.0
+inline constexpr std::uint16_t connect_format = 0x180;               ///< fabrics: incompatible format
 inline constexpr std::uint16_t connect_controller_busy = 0x181;
 inline constexpr std::uint16_t connect_invalid_parameters = 0x182;
 inline constexpr std::uint16_t connect_restart_discovery = 0x183;
@@ -137,14 +138,21 @@ inline constexpr std::uint16_t write_fault = 0x280;
 inline constexpr std::uint16_t unrecovered_read_error = 0x281;
 inline constexpr std::uint16_t compare_failure = 0x285;
 inline constexpr std::uint16_t access_denied = 0x286;
+inline constexpr std::uint16_t internal_path_error = 0x300;
+inline constexpr std::uint16_t ana_persistent_loss = 0x301;
+inline constexpr std::uint16_t ana_inaccessible = 0x302;
+inline constexpr std::uint16_t ana_transition = 0x303;
+inline constexpr std::uint16_t controller_path_error = 0x360;
 inline constexpr std::uint16_t host_path_error = 0x370;
 inline constexpr std::uint16_t host_aborted_command = 0x371;
 
+inline constexpr std::uint8_t type_media = 2;              ///< SCT: Media and Data Integrity Errors
+inline constexpr std::uint8_t type_path = 3;               ///< SCT: Path Related Status
 inline constexpr std::uint16_t code_mask = 0x07ff;         ///< SCT and SC
 inline constexpr std::uint16_t retry_delay_mask = 0x1800;  ///< CRD
 inline constexpr unsigned retry_delay_shift = 11;
-inline constexpr std::uint16_t more = 0x2000;              ///< the error log says more
-inline constexpr std::uint16_t do_not_retry = 0x4000;      ///< the same command will fail again
+inline constexpr std::uint16_t more = 0x2000;          ///< the error log says more
+inline constexpr std::uint16_t do_not_retry = 0x4000;  ///< the same command will fail again
 
 /// The code with do_not_retry.
 [[nodiscard]] constexpr std::uint16_t permanent(std::uint16_t code) noexcept {

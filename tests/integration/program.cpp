@@ -28,7 +28,11 @@ struct Pipe {
 /// The child's side: never returns.
 [[noreturn]] void become_program(const std::vector<std::string>& arguments, int in, int out, int err) {
     ::dup2(in, 0);
-    ::dup2(out, 1);
+    if (out >= 0) {
+        ::dup2(out, 1);
+    } else {
+        ::close(1);
+    }
     ::dup2(err, 2);
     std::vector<char*> argv{const_cast<char*>(MQBLK_PROGRAM)};
     for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -85,6 +89,21 @@ Ended run_program(const std::vector<std::string>& arguments, const std::string& 
     }
     if (in_open) ::close(in.ends[1]);
     ::close(out.ends[0]);
+    ::close(err.ends[0]);
+    ended.code = wait_for_end(pid);
+    return ended;
+}
+
+Ended run_program_to(int out, const std::vector<std::string>& arguments) {
+    Pipe err;
+    const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const pid_t pid = ::fork();
+    if (pid == 0) become_program(arguments, nothing, out, err.ends[1]);
+    ::close(nothing);
+    ::close(err.ends[1]);
+    Ended ended;
+    while (append_some(err.ends[0], ended.err)) {
+    }
     ::close(err.ends[0]);
     ended.code = wait_for_end(pid);
     return ended;

@@ -18,6 +18,9 @@ struct Ended {
 /// Runs `mqblk ARGS…` to its end.
 Ended run_program(const std::vector<std::string>& arguments, const std::string& input = {});
 
+/// The same with `out` for its standard output, or none if that is negative, and nothing to read.
+Ended run_program_to(int out, const std::vector<std::string>& arguments);
+
 /// A program that goes on running until it is told to end.
 class Running {
   public:

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -129,6 +130,68 @@ TEST_F(Bounds, ACommandThatIsNotAnsweredEndsByItsTimeOuts) {
     EXPECT_EQ(status, Status::timed_out);
     world->disk().hang(false);
     EXPECT_EQ(read(10s), Status::ok);
+}
+
+TEST_F(Bounds, ATargetThatComesBackWithLessIsUsedAsFarAsItGoes) {
+    auto options = quick_host();
+    options.queues = 2;
+    options.depth = 64;
+    world = std::make_unique<World>(1, WorldOptions{});
+    host = std::make_unique<HostSide>(*world, options, 2);
+    ASSERT_TRUE(host->connect()) << host->error;
+    device = host->controller().device(1).value();
+
+    struct Reads {
+        std::vector<std::byte> memory = std::vector<std::byte>(4096);
+        Segment segment{memory.data(), memory.size()};
+        std::array<Bio, 64> bios;
+        unsigned ended = 0, good = 0;
+
+        void start(Channel& channel) {
+            ended = good = 0;
+            for (Bio& bio : bios) {
+                bio = {};
+                bio.sectors = memory.size() / sector_bytes;
+                bio.data = {&segment, 1};
+                bio.context = this;
+                bio.done = [](Bio& done) noexcept {
+                    auto& self = *static_cast<Reads*>(done.context);
+                    ++self.ended;
+                    self.good += done.status == Status::ok ? 1 : 0;
+                };
+                channel.submit(bio);
+            }
+        }
+        [[nodiscard]] bool all_ended() const { return ended == bios.size(); }
+    };
+    Reads first, second;
+    auto first_channel = device->channel(host->io(0)).value();
+    auto second_channel = device->channel(host->io(1)).value();
+    const auto both_end = [&] { return first.all_ended() && second.all_ended(); };
+    first.start(*first_channel);
+    second.start(*second_channel);
+    ASSERT_TRUE(world->run_until(both_end, 10s));
+
+    bool stopped = false;
+    world->stop_listening([&] { stopped = true; });
+    ASSERT_TRUE(world->run_until([&] { return stopped; }, 5s));
+    device::nvme::Target::Options less;
+    less.max_io_queues = 1;
+    less.max_queue_entries = 32;
+    world->replace_target(less);
+    world->start_listening();
+    first.start(*first_channel);
+    second.start(*second_channel);
+    world->sim.run_for(10s);
+    EXPECT_EQ(first.ended + second.ended, first.bios.size()) << "one queue serves one thread";
+    // The other thread's turn comes when that one leaves.
+    (first.all_ended() ? first_channel : second_channel).reset();
+    EXPECT_TRUE(world->run_until(both_end, 10s));
+    EXPECT_EQ(first.good, first.bios.size());
+    EXPECT_EQ(second.good, second.bios.size());
+    EXPECT_EQ(host->controller().state(), ControllerState::live);
+    first_channel.reset();
+    second_channel.reset();
 }
 
 TEST_F(Bounds, WritesReachATargetThatTakesNoDataInCapsules) {

@@ -129,13 +129,14 @@ WorldOptions target_without_reset() {
 }
 
 /// Where a write is cut: in its capsule, which holds its data or not, or in data that the target has asked for.
-struct Cut {
+struct HeldBack {
     std::uint32_t in_capsule_bytes;
     std::uint64_t let_through;
 };
-constexpr Cut cuts[] = {{block_bytes, 0}, {block_bytes, 30}, {block_bytes, 40'000}, {0, 72}, {0, 100}, {0, 40'000}};
+constexpr HeldBack held_back[] = {{block_bytes, 0}, {block_bytes, 30}, {block_bytes, 40'000},
+                                  {0, 72},          {0, 100},          {0, 40'000}};
 
-std::string to_string(const Cut& cut) {
+std::string to_string(const HeldBack& cut) {
     return fmt::format("{} bytes in capsules, held back after {}", cut.in_capsule_bytes, cut.let_through);
 }
 
@@ -151,7 +152,7 @@ TEST_F(Fence, TheNetworkHoldsBytesBackAndDeliversThem) {
 }
 
 TEST_F(Fence, AResetKeepsOldBytesOut) {
-    for (const Cut& cut : cuts) {
+    for (const HeldBack& cut : held_back) {
         SCOPED_TRACE(to_string(cut));
         WorldOptions world_options;
         world_options.target.in_capsule_bytes = cut.in_capsule_bytes;
@@ -169,7 +170,7 @@ TEST_F(Fence, AResetKeepsOutWhatIsSentAgain) {
     auto options = host_without_keep_alive();
     options.keep_alive = 100ms;
     options.io_timeout = 30s;
-    for (const Cut& cut : cuts) {
+    for (const HeldBack& cut : held_back) {
         SCOPED_TRACE(to_string(cut));
         WorldOptions world_options;
         world_options.target.in_capsule_bytes = cut.in_capsule_bytes;
@@ -182,7 +183,7 @@ TEST_F(Fence, AResetKeepsOutWhatIsSentAgain) {
 }
 
 TEST_F(Fence, ATargetThatCannotResetShowsByClosingThatItHasDone) {
-    for (const Cut& cut : cuts) {
+    for (const HeldBack& cut : held_back) {
         SCOPED_TRACE(to_string(cut));
         WorldOptions world_options = target_without_reset();
         world_options.target.in_capsule_bytes = cut.in_capsule_bytes;

@@ -87,7 +87,13 @@ World::World(std::uint64_t seed, WorldOptions options)
     tcp_options_.listen = address;
     for (unsigned i = 0; i < options.target_reactors; ++i) reactors_.push_back(sim.make_reactor());
     disk_ = std::make_unique<SimulatedDisk>(random, options.disk);
-    target_ = std::make_unique<device::nvme::Target>(options.target);
+    replace_target(options.target);
+    start_listening();
+}
+
+void World::replace_target(const device::nvme::Target::Options& options) {
+    target_.reset();
+    target_ = std::make_unique<device::nvme::Target>(options);
     device::nvme::SubsystemConfig subsystem;
     subsystem.nqn = subsystem_nqn;
     must(target_->add_subsystem(subsystem));
@@ -101,7 +107,6 @@ World::World(std::uint64_t seed, WorldOptions options)
     port.address = address.host;
     port.service = std::to_string(address.port);
     port_ = must(target_->add_port(port));
-    start_listening();
 }
 
 World::~World() {

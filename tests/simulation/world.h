@@ -104,6 +104,8 @@ class World {
     void start_listening();
     /// `stopped` runs when the last connection is gone.
     void stop_listening(std::function<void()> stopped);
+    /// While it does not listen: another target with the same namespace.
+    void replace_target(const device::nvme::Target::Options&);
     [[nodiscard]] bool run_until(const std::function<bool()>& done, Duration bound) {
         return sim.run_until(done, bound);
     }

@@ -9,9 +9,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/loop.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <chrono>
+#include <thread>
 
 namespace mqblk::driver::file {
 namespace {
@@ -109,6 +113,21 @@ TEST(FileOpen, OneWriterOrManyReaders) {
     EXPECT_FALSE(open(writer));
 }
 
+// As after a kill: the process is gone, its lock goes a moment later.
+TEST(FileOpen, ALockThatIsAboutToGoIsWaitedFor) {
+    const ScratchDirectory directory;
+    const std::string path = directory.file("disk");
+    make_file(path, 1 << 20);
+    const int held = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(::flock(held, LOCK_EX), 0);
+    std::thread dying([held] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        ::close(held);
+    });
+    EXPECT_TRUE(open(options_for(path)));
+    dying.join();
+}
+
 TEST(FileOpen, AFileThatMayNotBeWrittenIsServedReadOnly) {
     const ScratchDirectory directory;
     Options options = options_for(directory.file("disk"));
@@ -165,6 +184,24 @@ TEST(FileOpen, BlockDevices) {
         EXPECT_EQ(user.run(Op::flush, 0, 0), Status::ok);
     }
     EXPECT_EQ(test::file_content(path), model);
+    {
+        // A discard goes through to the image, and zeroes too; both leave what lies beside them.
+        DiskUser user(open(options));
+        std::vector<std::byte> data = test::pattern(1 << 20, 5);
+        EXPECT_EQ(user.write(0, data, bio_fua), Status::ok);
+        struct stat before{}, after{};
+        ASSERT_EQ(::fstat(image, &before), 0);
+        EXPECT_GT(user.device().limits().max_discard_sectors, 0u);
+        EXPECT_EQ(user.run(Op::discard, 512, 1024), Status::ok);
+        EXPECT_EQ(user.run(Op::flush, 0, 0), Status::ok);
+        ASSERT_EQ(::fstat(image, &after), 0);
+        EXPECT_LE(after.st_blocks + 900, before.st_blocks);
+        EXPECT_EQ(user.run(Op::write_zeroes, 1536, 128), Status::ok);
+        std::vector<std::byte> back(data.size());
+        EXPECT_EQ(user.read(0, back), Status::ok);
+        std::fill(data.begin() + 512 * 512, data.begin() + (1536 + 128) * 512, std::byte{0});  // a loop's hole
+        EXPECT_EQ(back, data);
+    }
     ::close(image);
     ::close(loop);
 }

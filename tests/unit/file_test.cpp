@@ -3,6 +3,7 @@
 // Data through a file disk, on the file system of temporary files and on tmpfs, with and without O_DIRECT.
 #include "driver/file/file.h"
 
+#include "block/device_core.h"
 #include "block/queue.h"
 #include "unit/disk_exerciser.h"
 #include "unit/file_support.h"
@@ -188,6 +189,38 @@ TEST(File, ClosingAChannelEndsEachRequestOnce) {
             ASSERT_TRUE(bios[i].status == Status::ok || bios[i].status == Status::aborted) << to_string(bios[i].status);
         }
     }
+}
+
+// Without the check a write beyond the end would make the file longer again.
+TEST(File, RequestsBeyondANewEndEndOutOfRange) {
+    const ScratchDirectory directory;
+    const Options options = options_for(directory, 1 << 20);
+    const auto device = *open(options);
+    const auto channel = device->channel();
+    std::vector<std::byte> data = test::pattern(8192, 1);
+    const Segment segment{data.data(), 4096};
+    Bio below, beyond;
+    for (Bio* bio : {&below, &beyond}) {
+        bio->op = Op::write;
+        bio->sector = bio == &below ? 0 : 1024;
+        bio->sectors = 8;
+        bio->data = {&segment, 1};
+        bio->done = [](Bio&) noexcept {};
+    }
+    device->core().set().quiesce();
+    (*channel)->submit(below);
+    (*channel)->submit(beyond);
+    ASSERT_TRUE(resize(*device, 512 << 10));
+    device->core().set().unquiesce();
+    while ((*channel)->outstanding() > 0) (*channel)->wait();
+    EXPECT_EQ(below.status, Status::ok);
+    EXPECT_EQ(beyond.status, Status::out_of_range);
+    EXPECT_EQ(test::file_content(options.path).size(), 512u << 10);
+    EXPECT_EQ(device->sectors(), 1024u);
+    ASSERT_TRUE(resize(*device, 2 << 20));
+    EXPECT_EQ(test::file_content(options.path).size(), 2u << 20);
+    DiskUser user(device);
+    EXPECT_EQ(user.write(4080, data), Status::ok);
 }
 
 }  // namespace

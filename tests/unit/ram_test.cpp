@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/ram/ram.h"
 
+#include "block/device_core.h"
 #include "block/queue.h"
 #include "unit/disk_exerciser.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -121,6 +123,62 @@ TEST(Ram, RefusesWhatIsOutOfRange) {
         ASSERT_FALSE(opened) << c.message;
         EXPECT_EQ(opened.error().message(), c.message);
     }
+}
+
+// What was checked against the old size and comes to the disk when it is smaller.
+TEST(Ram, RequestsBeyondANewEndEndOutOfRange) {
+    Options options;
+    options.bytes = 1 << 20;
+    const auto device = *open(options);
+    const auto channel = device->channel();
+    std::vector<std::byte> data = test::pattern(4096, 1);
+    const Segment segment{data.data(), data.size()};
+    Bio below, beyond;
+    for (Bio* bio : {&below, &beyond}) {
+        bio->op = Op::write;
+        bio->sector = bio == &below ? 0 : 1024;
+        bio->sectors = 8;
+        bio->data = {&segment, 1};
+        bio->done = [](Bio&) noexcept {};
+    }
+    device->core().set().quiesce();
+    (*channel)->submit(below);
+    (*channel)->submit(beyond);
+    ASSERT_TRUE(resize(*device, 512 << 10));
+    device->core().set().unquiesce();
+    while ((*channel)->outstanding() > 0) (*channel)->wait();
+    EXPECT_EQ(below.status, Status::ok);
+    EXPECT_EQ(beyond.status, Status::out_of_range);
+    ASSERT_TRUE(resize(*device, 1 << 20));
+    DiskUser user(device);
+    std::vector<std::byte> back(4096, std::byte{1});
+    EXPECT_EQ(user.read(1024, back), Status::ok);
+    EXPECT_EQ(back, std::vector<std::byte>(4096)) << "what is new is zero";
+}
+
+TEST(Ram, ResizingUnderLoadEndsEachRequestWellOrOutOfRange) {
+    Options options;
+    options.bytes = 1 << 20;
+    options.disk.queues = 2;
+    const auto device = *open(options);
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> users;
+    for (unsigned i = 0; i < 3; ++i) {  // two of them share a queue
+        users.emplace_back([&, i] {
+            DiskUser user(device);
+            SeededRandom random(i);
+            std::vector<std::byte> data(8192);
+            while (!stop) {
+                const std::uint64_t sector = random.below(2048 - 16);
+                const Status status = random.below(2) == 0 ? user.read(sector, data) : user.write(sector, data);
+                ASSERT_TRUE(status == Status::ok || (status == Status::out_of_range && sector + 16 > 1024))
+                    << to_string(status) << " at " << sector;
+            }
+        });
+    }
+    for (unsigned i = 0; i < 200; ++i) ASSERT_TRUE(resize(*device, i % 2 == 0 ? 512 << 10 : 1 << 20));
+    stop = true;
+    for (auto& user : users) user.join();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "cli/names.h"
 #include "cli/numbers.h"
 #include "cli/signals.h"
+#include "cli/standard_output.h"
 #include "registry/target_control.h"
 #include "registry/target_service.h"
 
@@ -15,6 +16,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <set>
@@ -94,6 +96,10 @@ class ServeCommand final : public Command {
             control = std::move(*listening);
         }
         announce(invocation, **service);
+        if (const int problem = std::fflush(stdout) == 0 ? 0 : errno; problem != 0) {
+            note_output_error(problem);
+            return exit_failed;
+        }
         wait_for_end(signals, control.get());
         return exit_ok;
     }
@@ -156,7 +162,6 @@ class ServeCommand final : public Command {
             print_namespaces(namespaces, addresses);
             fmt::print("ready\n");
         }
-        std::fflush(stdout);
     }
 
     static void print_namespaces(const std::vector<TargetService::Added>& namespaces,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/transfer/endpoint.h"
 
+#include "cli/standard_output.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -104,7 +106,11 @@ class DescriptorEndpoint final : public Endpoint {
             const auto put = stream_ ? ::write(fd_, at, piece.bytes - done)
                                      : ::pwrite(fd_, at, piece.bytes - done, static_cast<off_t>(piece.offset + done));
             if (put < 0 && errno == EINTR) continue;
-            if (put < 0) return fail_piece(piece, failure_text("write", errno));
+            if (put < 0) {
+                const int problem = errno;
+                if (fd_ == STDOUT_FILENO && problem == EPIPE) note_output_error(problem);
+                return fail_piece(piece, failure_text("write", problem));
+            }
             done += static_cast<std::size_t>(put);
         }
         piece.state = Piece::State::written;

@@ -52,9 +52,10 @@ void CrossResets::execute(TargetCommand& command) noexcept {
     if (const auto why = check(impacted)) return queue.complete(command, why);
     entries_.push_back({impacted, &command, reactor_->now() + longest_hold});
     if (!timer_->armed()) timer_->arm(*reactor_, entries_.back().answer_by);
-    log_limited(
-        "nvme target: cross-controller reset",
-        fmt::format("nvme target: '{}' has controller {} end controller {}", owner_.host_nqn, owner_.id, impacted.id));
+    if (log_enabled(LogLevel::info)) {
+        log_info(fmt::format("nvme target: '{}' has controller {} end controller {}", owner_.host_nqn, owner_.id,
+                             impacted.id));
+    }
     instance->when_gone([weak = owner_.weak_from_this(), impacted] {
         if (const auto controller = weak.lock()) controller->cross_reset_ended(impacted);
     });

@@ -4,13 +4,17 @@
 // created for nothing is removed again.
 #include "driver/file/backing_file.h"
 
+#include "base/retry.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,17 +35,17 @@ std::uint32_t sane_block(std::uint64_t hint, std::uint32_t low) noexcept {
                       std::max(page_bytes, low));
 }
 
-/// From sysfs; a partition has its disk's.
-bool device_zeroes_itself(int fd) {
+/// What sysfs says of a block device; a partition has its disk's queue. 0 where it says nothing.
+std::uint64_t queue_attribute(int fd, const char* name) {
     struct stat status{};
-    if (::fstat(fd, &status) != 0) return false;
+    if (::fstat(fd, &status) != 0) return 0;
     const std::string device = fmt::format("/sys/dev/block/{}:{}/", major(status.st_rdev), minor(status.st_rdev));
     for (const char* queue : {"queue/", "../queue/"}) {
-        std::ifstream file(device + queue + "write_zeroes_max_bytes");
-        std::uint64_t bytes = 0;
-        if (file >> bytes) return bytes != 0;
+        std::ifstream file(device + queue + name);
+        std::uint64_t value = 0;
+        if (file >> value) return value;
     }
-    return false;
+    return 0;
 }
 
 }  // namespace
@@ -98,7 +102,7 @@ Result<> BackingFile::open_descriptor(const Options& options) {
     } else if (!S_ISREG(status.st_mode)) {
         return refuse(Errc::invalid_argument, "is neither a regular file nor a block device");
     }
-    fd_ = ::open(path_.c_str(), flags, 0600);
+    fd_ = retry_while(EBUSY, [&] { return ::open(path_.c_str(), flags, 0600); });
     if (fd_ < 0 && (errno == EACCES || errno == EROFS || errno == EPERM) && exists && !options.disk.read_only) {
         return failed("cannot be opened for writing; give ro=1 to serve it as it is");
     }
@@ -109,7 +113,8 @@ Result<> BackingFile::open_descriptor(const Options& options) {
 }
 
 Result<> BackingFile::lock(bool read_only) {
-    if (::flock(fd_, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
+    const int kind = (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB;
+    if (retry_while(EWOULDBLOCK, [&] { return ::flock(fd_, kind); }) == 0) return {};
     if (errno != EWOULDBLOCK) return failed("cannot be locked");
     return refuse(Errc::already_exists, read_only ? "is open for writing elsewhere; close it there first"
                                                   : "is in use elsewhere; close it there first, or give ro=1 to both");
@@ -123,7 +128,9 @@ Result<> BackingFile::settle_size(const Options& options) {
     if (block_device_) {
         int logical = 0;
         unsigned physical = 0;
-        if (::ioctl(fd_, BLKGETSIZE64, &bytes_) != 0) return failed("cannot be asked for its size");
+        std::uint64_t bytes = 0;
+        if (::ioctl(fd_, BLKGETSIZE64, &bytes) != 0) return failed("cannot be asked for its size");
+        bytes_ = bytes;
         if (::ioctl(fd_, BLKSSZGET, &logical) == 0 && static_cast<unsigned>(logical) > options.disk.block) {
             return refuse(Errc::invalid_argument,
                           fmt::format("has blocks of {0} bytes, block={1} is smaller; give block={0}", logical,
@@ -139,8 +146,8 @@ Result<> BackingFile::settle_size(const Options& options) {
     if (bytes_ % block != 0) {
         const std::uint64_t next = (bytes_ / block + 1) * block;
         return refuse(Errc::invalid_argument,
-                      fmt::format("its size of {} bytes is not a multiple of block={}; give size={} to grow it", bytes_,
-                                  block, next));
+                      fmt::format("its size of {} bytes is not a multiple of block={}; give size={} to grow it",
+                                  bytes(), block, next));
     }
     const auto checked = block::check_disk_options("file " + path_, options.disk, bytes_);
     return checked;
@@ -157,9 +164,15 @@ Result<> BackingFile::grow(const Options& options, std::uint64_t present) {
                       fmt::format("is {} bytes long and cannot grow to size={} read-only; leave one of them out",
                                   present, wanted));
     }
-    if (::ftruncate(fd_, static_cast<off_t>(wanted)) != 0)
-        return failed(fmt::format("cannot grow to {} bytes", wanted));
-    bytes_ = wanted;
+    if (auto grown = set_length(wanted); !grown) return grown;
+    promise(wanted);
+    return {};
+}
+
+Result<> BackingFile::set_length(std::uint64_t bytes) {
+    if (block_device_) return refuse(Errc::not_supported, "is a block device: its size is not ours to change");
+    if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0)
+        return failed(fmt::format("cannot {} to {} bytes", bytes > bytes_ ? "grow" : "shrink", bytes));
     return {};
 }
 
@@ -198,14 +211,17 @@ void BackingFile::probe_direct(const Options& options) {
 }
 
 void BackingFile::probe_abilities(bool read_only) {
+    struct statfs system{};
+    blocks_submitter_ = ::fstatfs(fd_, &system) != 0 || system.f_type == FUSE_SUPER_MAGIC;
     if (read_only) {
         punches_holes = zeroes_ranges = false;
         return;
     }
     // A hole beyond the end changes nothing, and tells whether holes can be made. A device has no "beyond", but says
-    // whether it can zero by itself, which is what a hole in it is.
+    // whether it can zero by itself, which is what a hole in it is, and whether it can discard.
     if (block_device_) {
-        punches_holes = device_zeroes_itself(fd_);
+        punches_holes = queue_attribute(fd_, "write_zeroes_max_bytes") != 0;
+        discards = queue_attribute(fd_, "discard_max_bytes") != 0;
         return;
     }
     const auto beyond = static_cast<off_t>((bytes_ + page_bytes - 1) / page_bytes * page_bytes);
@@ -222,6 +238,9 @@ void BackingFile::describe(QueueLimits& limits) const {
         if (::ioctl(fd_, BLKROTATIONAL, &rotational) == 0) limits.rotational = rotational != 0;
         unsigned optimal = 0;
         if (::ioctl(fd_, BLKIOOPT, &optimal) == 0 && optimal % limits.logical_block_size == 0) limits.io_opt = optimal;
+        const std::uint64_t granule = queue_attribute(fd_, "discard_granularity");
+        if (granule >= limits.logical_block_size && granule % limits.logical_block_size == 0 && granule <= UINT32_MAX)
+            limits.discard_granularity = static_cast<std::uint32_t>(granule);
     }
 }
 

@@ -3,11 +3,14 @@
 // The file disk's control path: what it says of itself, and its queues.
 #include "driver/file/file.h"
 
+#include "block/device_core.h"
 #include "block/queue.h"
 #include "driver/file/backing_file.h"
 #include "driver/file/file_queue.h"
 
 #include <fmt/format.h>
+
+#include <mutex>
 
 namespace mqblk::driver::file {
 
@@ -24,9 +27,36 @@ class FileDriver final : public block::Driver {
         return FileQueue::open(*file_, queue, reactor, shape_.depth);
     }
 
+    Result<> resize(Device& device, std::uint64_t bytes) {
+        const std::lock_guard lock(resizing_);
+        const std::uint64_t before = file_->bytes();
+        const auto tell = [&] {
+            block::update_disk(device, device.core().disk_limits(), bytes / sector_bytes, device.read_only());
+        };
+        // The file is never shorter than the disk says, or reads would meet its end; and what is on its way when the
+        // file is cut must not make it longer again.
+        if (bytes >= before) {
+            if (auto grown = file_->set_length(bytes); !grown) return grown;
+            file_->promise(bytes);
+            tell();
+            return {};
+        }
+        block::QueueSet& set = device.core().set();
+        if (auto frozen = set.freeze(drain_limit); !frozen) return frozen;
+        file_->promise(bytes);
+        auto cut = file_->set_length(bytes);
+        if (!cut) file_->promise(before);
+        set.unfreeze();
+        if (cut) tell();
+        return cut;
+    }
+
   private:
+    static constexpr Duration drain_limit = std::chrono::seconds(30);
+
     const Shape shape_;
     const std::unique_ptr<BackingFile> file_;
+    std::mutex resizing_;
 };
 
 QueueLimits file_limits(const Options& options, const BackingFile& file) {
@@ -35,7 +65,7 @@ QueueLimits file_limits(const Options& options, const BackingFile& file) {
     limits.max_sectors = FileQueue::max_request_bytes / sector_bytes;
     limits.max_segments = FileQueue::max_segments;
     limits.max_write_zeroes_sectors = FileQueue::max_zeroes_bytes / sector_bytes;
-    if (file.punches_holes) limits.max_discard_sectors = FileQueue::max_discard_bytes / sector_bytes;
+    if (file.punches_holes || file.discards) limits.max_discard_sectors = FileQueue::max_discard_bytes / sector_bytes;
     return limits;
 }
 
@@ -66,8 +96,13 @@ Result<std::shared_ptr<Device>> open(const Options& options) {
         disk.details.emplace_back("direct memory alignment", fmt::format("{}", file.memory_alignment()));
         disk.details.emplace_back("direct length alignment", fmt::format("{}", file.length_alignment()));
     }
-    return block::QueueSet::create(std::make_shared<FileDriver>(options.disk, std::move(*opened)))
-        ->add_disk(std::move(disk));
+    auto driver = std::make_shared<FileDriver>(options.disk, std::move(*opened));
+    disk.driver_data = driver.get();
+    return block::QueueSet::create(std::move(driver))->add_disk(std::move(disk));
+}
+
+Result<> resize(Device& device, std::uint64_t bytes) {
+    return static_cast<FileDriver*>(block::disk_of(device.core()).driver_data)->resize(device, bytes);
 }
 
 }  // namespace mqblk::driver::file

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A regular file or a block device as a disk. Writes go past the page cache (O_DIRECT) where the file system allows it;
-// a flush is fdatasync; a discard punches holes. The file is locked while it is open, so that no two writers meet.
+// a flush is fdatasync; a discard punches holes, or is passed
+// on where the file is a block device that has discards. The file is locked while it is open, so that no two writers
+// meet.
 #pragma once
 
 #include "block/disk_options.h"
@@ -28,5 +30,10 @@ struct Options {
 
 /// Blocks while the file system is asked. Errors name the path, what is wrong with it and the remedy.
 [[nodiscard]] Result<std::shared_ptr<Device>> open(const Options&);
+
+/// Changes the size of a device that open() made on a regular file, a multiple of its block. A smaller size waits for
+/// what is in flight; requests beyond the new end that come to the file later end with out_of_range. Any thread, but
+/// not from within a completion.
+[[nodiscard]] Result<> resize(Device&, std::uint64_t bytes);
 
 }  // namespace mqblk::driver::file

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The way back: what an operation's result means for its request: done, to be continued, another way to be tried,
-// failed.
+// failed; and what is late.
 #include "driver/file/file_queue.h"
+
+#include "base/log.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,8 +22,10 @@ bool try_again(int result) noexcept {
     return result == -EINTR || result == -EAGAIN;
 }
 
-bool lacks_operation(int result) noexcept {
-    return result == -EOPNOTSUPP || result == -ENOSYS;
+bool lacks_operation(FileQueue::Step step, int result) noexcept {
+    // Of a command to a device the kernel says that it is invalid where it does not know it.
+    const bool unknown = step == FileQueue::Step::discard && (result == -EINVAL || result == -ENOTTY);
+    return result == -EOPNOTSUPP || result == -ENOSYS || unknown;
 }
 
 /// Moves over `bytes` of the payload's vectors.
@@ -76,60 +82,66 @@ void FileQueue::completed(Request& request, int result) noexcept {
     switch (request.payload<Payload>().step) {
         case Step::transfer:
             return transferred(request, result);
+        case Step::discard:
         case Step::punch:
         case Step::zero_range:
             return allocated(request, result);
         case Step::write_zeroes:
             return zeroes_written(request, result);
         case Step::sync:
-            if (try_again(result)) return send_sync(request);
-            return end(request, status_of(-result));
+            if (giving_up(request.payload<Payload>()) == Status::ok && try_again(result)) return send_sync(request);
+            return end(request, status_of(request.payload<Payload>(), -result));
     }
 }
 
 void FileQueue::transferred(Request& request, int result) noexcept {
-    if (cancel_status_ == Status::ok && try_again(result)) return send_transfer(request);
-    if (result < 0) return end(request, status_of(-result));
     auto& payload = request.payload<Payload>();
+    if (giving_up(payload) == Status::ok && try_again(result)) return send_transfer(request);
+    if (result < 0) return end(request, status_of(payload, -result));
     if (payload.transferred + static_cast<unsigned>(result) == request.data_bytes()) return data_done(request);
 
     // Short. O_DIRECT goes on from a whole block; no progress means that the file became shorter.
     const unsigned beyond_block =
         (payload.transferred + static_cast<unsigned>(result)) & (file_.length_alignment() - 1);
     if (static_cast<unsigned>(result) <= beyond_block) return end(request, Status::io_error);
-    if (cancel_status_ != Status::ok) return end(request, cancel_status_);
+    if (const Status why = giving_up(payload); why != Status::ok) return end(request, why);
     consume(payload, static_cast<unsigned>(result) - beyond_block);
     send_transfer(request);
 }
 
 void FileQueue::zeroes_written(Request& request, int result) noexcept {
-    if (cancel_status_ == Status::ok && try_again(result)) return send_zeroes(request);
-    if (result < 0) return end(request, status_of(-result));
     auto& payload = request.payload<Payload>();
+    if (giving_up(payload) == Status::ok && try_again(result)) return send_zeroes(request);
+    if (result < 0) return end(request, status_of(payload, -result));
     payload.transferred += static_cast<unsigned>(result);
     if (payload.transferred == request.sectors * sector_bytes) return data_done(request);
     const unsigned beyond_block = payload.transferred & (file_.length_alignment() - 1);
     if (static_cast<unsigned>(result) <= beyond_block) return end(request, Status::io_error);
-    if (cancel_status_ != Status::ok) return end(request, cancel_status_);
+    if (const Status why = giving_up(payload); why != Status::ok) return end(request, why);
     payload.transferred -= beyond_block;
     send_zeroes(request);
 }
 
 void FileQueue::allocated(Request& request, int result) noexcept {
-    const Step step = request.payload<Payload>().step;
-    if (cancel_status_ == Status::ok && try_again(result)) return send_allocate(request, step);
+    const Payload& payload = request.payload<Payload>();
+    const Step step = payload.step;
     if (result == 0) return data_done(request);
-    if (!lacks_operation(result)) return end(request, status_of(-result));
-    (step == Step::punch ? file_.punches_holes : file_.zeroes_ranges) = false;
-    if (cancel_status_ != Status::ok) return end(request, cancel_status_);
-    if (request.op == Op::discard) return end(request, Status::not_supported);
-    start_zeroing(request);
+    const Status why = giving_up(payload);
+    const bool lacking = lacks_operation(step, result);
+    if (lacking)
+        (step == Step::discard ? file_.discards
+         : step == Step::punch ? file_.punches_holes
+                               : file_.zeroes_ranges) = false;
+    if (!lacking && (why != Status::ok || !try_again(result))) return end(request, status_of(payload, -result));
+    if (why != Status::ok) return end(request, why);
+    start(request);  // again, or another way
 }
 
 void FileQueue::data_done(Request& request) noexcept {
     // Writes carried the flag themselves.
     const bool forced = (request.flags & bio_fua) != 0 && changes_data(request.op) && request.op != Op::write;
-    if (forced) return send_sync(request);
+    if (forced && giving_up(request.payload<Payload>()) == Status::ok) return send_sync(request);
+    if (forced) return end(request, giving_up(request.payload<Payload>()));
     end(request, Status::ok);
 }
 
@@ -150,9 +162,33 @@ void FileQueue::end(Request& request, Status status) noexcept {
     if (bounced != nullptr) bounces_->put(bounced, bytes);
 }
 
-Status FileQueue::status_of(int error_number) const noexcept {
-    if (error_number == ECANCELED && cancel_status_ != Status::ok) return cancel_status_;
+Status FileQueue::status_of(const Payload& payload, int error_number) const noexcept {
+    const bool given_up = error_number == ECANCELED || error_number == EINTR || error_number == EAGAIN;
+    if (const Status why = giving_up(payload); given_up && why != Status::ok) return why;
     return status_from_errno(error_number);
+}
+
+block::Expired FileQueue::timeout(Request& request) noexcept {
+    auto& payload = request.payload<Payload>();
+    if (payload.bounce.link.waiting) {
+        bounces_->cancel(payload.bounce);
+        end(request, Status::timed_out);
+        return block::Expired::ended;
+    }
+    if (payload.late) {
+        log_limited("file: stuck",
+                    fmt::format("file {}: a {} at sector {} is late and the kernel does not let go of it", file_.path(),
+                                to_string(request.op), request.sector));
+        return block::Expired::extend;
+    }
+    payload.late = true;
+    if (io_uring_sqe* const entry = io_uring_get_sqe(&ring_)) {
+        ++in_kernel_;
+        io_uring_prep_cancel(entry, &request, 0);
+        entry->user_data = 0;
+        commit();
+    }
+    return block::Expired::extend;
 }
 
 }  // namespace mqblk::driver::file

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <bit>
@@ -21,7 +22,8 @@ using block::Request;
 
 namespace {
 constexpr std::size_t bounce_budget_bytes = 4 * FileQueue::max_request_bytes;
-constexpr int fixed_fd = 0;  // the file's index among the ring's registered ones
+constexpr int fixed_fd = 0;                                 // the file's index among the ring's registered ones
+constexpr unsigned block_uring_cmd_discard = _IO(0x12, 0);  // <linux/blkdev.h> of kernel 6.12
 }  // namespace
 
 Result<std::unique_ptr<FileQueue>> FileQueue::open(BackingFile& file, block::Queue& queue, Reactor& reactor,
@@ -100,6 +102,10 @@ void FileQueue::start(Request& request) noexcept {
     auto& payload = request.payload<Payload>();
     payload.transferred = 0;
     payload.first_vector = payload.vectors = 0;
+    payload.late = false;
+    // The disk may have become smaller since the request was checked.
+    const std::uint64_t size = file_.bytes() / sector_bytes;
+    if (request.sector > size || request.sectors > size - request.sector) return end(request, Status::out_of_range);
     switch (request.op) {
         case Op::read:
         case Op::write:
@@ -107,6 +113,7 @@ void FileQueue::start(Request& request) noexcept {
         case Op::flush:
             return send_sync(request);
         case Op::discard:
+            if (file_.discards) return send_discard(request);
             if (file_.punches_holes) return send_allocate(request, Step::punch);
             return end(request, Status::not_supported);
         case Op::write_zeroes:
@@ -170,8 +177,8 @@ io_uring_sqe* FileQueue::next_entry() noexcept {
     return entry;
 }
 
-void FileQueue::finish_entry(io_uring_sqe* entry, Request& request) noexcept {
-    entry->flags = IOSQE_FIXED_FILE;
+void FileQueue::finish_entry(io_uring_sqe* entry, Request& request) const noexcept {
+    entry->flags = file_.blocks_submitter() ? IOSQE_FIXED_FILE | IOSQE_ASYNC : IOSQE_FIXED_FILE;
     entry->user_data = reinterpret_cast<std::uintptr_t>(&request);
 }
 
@@ -205,6 +212,17 @@ void FileQueue::send_allocate(Request& request, Step step) noexcept {
     io_uring_sqe* const entry = next_entry();
     io_uring_prep_fallocate(entry, fixed_fd, mode, static_cast<off_t>(request.sector * sector_bytes),
                             static_cast<off_t>(request.sectors * sector_bytes));
+    finish_entry(entry, request);
+}
+
+// BLKDISCARD as an operation of the ring: unlike the ioctl it does not block. Kernels before 6.12 lack it.
+void FileQueue::send_discard(Request& request) noexcept {
+    request.payload<Payload>().step = Step::discard;
+    io_uring_sqe* const entry = next_entry();
+    io_uring_prep_rw(IORING_OP_URING_CMD, entry, fixed_fd, nullptr, 0, 0);
+    entry->cmd_op = block_uring_cmd_discard;
+    entry->addr = request.sector * sector_bytes;
+    entry->addr3 = request.sectors * sector_bytes;
     finish_entry(entry, request);
 }
 

@@ -27,13 +27,14 @@ class FileQueue final : public block::HardwareQueue {
     static constexpr std::uint64_t max_zeroes_bytes = std::uint64_t{64} << 20;
 
     /// What the kernel is doing for a request.
-    enum class Step : std::uint8_t { transfer, punch, zero_range, write_zeroes, sync };
+    enum class Step : std::uint8_t { transfer, discard, punch, zero_range, write_zeroes, sync };
 
     struct Payload {
         FileQueue* owner = nullptr;
         memory::BufferRequest bounce;
         std::uint64_t transferred = 0;  ///< bytes done in earlier operations
         Step step = Step::transfer;
+        bool late = false;               ///< its time was up once, and the kernel was asked to give it up
         std::uint16_t first_vector = 0;  ///< vectors [first_vector, vectors) are still to be moved
         std::uint16_t vectors = 0;
         iovec vector[max_segments];
@@ -48,8 +49,9 @@ class FileQueue final : public block::HardwareQueue {
     void commit() noexcept override;
     unsigned poll() noexcept override;
     bool prepare_sleep() noexcept override;
-    /// The kernel has the memory and cannot be made to give it up: wait for it.
-    block::Expired timeout(block::Request&) noexcept override { return block::Expired::extend; }
+    /// The kernel is asked to give it up, once. What it does not give up (a dead disk, a server that is silent) stays
+    /// outstanding for as long as that lasts: its memory may yet be written to.
+    block::Expired timeout(block::Request&) noexcept override;
     void cancel_all(Status status) noexcept override;
 
   private:
@@ -63,9 +65,10 @@ class FileQueue final : public block::HardwareQueue {
     static void bounce_granted(memory::BufferRequest&) noexcept;
     void use_bounce(block::Request&) noexcept;
     [[nodiscard]] io_uring_sqe* next_entry() noexcept;
-    static void finish_entry(io_uring_sqe*, block::Request&) noexcept;
+    void finish_entry(io_uring_sqe*, block::Request&) const noexcept;
     void send_transfer(block::Request&) noexcept;
     void send_allocate(block::Request&, Step) noexcept;
+    void send_discard(block::Request&) noexcept;
     void send_zeroes(block::Request&) noexcept;
     void send_sync(block::Request&) noexcept;
 
@@ -76,7 +79,11 @@ class FileQueue final : public block::HardwareQueue {
     void allocated(block::Request&, int result) noexcept;
     void data_done(block::Request&) noexcept;
     void end(block::Request&, Status) noexcept;
-    [[nodiscard]] Status status_of(int error_number) const noexcept;
+    /// Other than ok: it is not to be continued, and ends with this.
+    [[nodiscard]] Status giving_up(const Payload& payload) const noexcept {
+        return cancel_status_ == Status::ok && payload.late ? Status::timed_out : cancel_status_;
+    }
+    [[nodiscard]] Status status_of(const Payload&, int error_number) const noexcept;
 
     BackingFile& file_;
     block::Queue& queue_;

@@ -23,10 +23,31 @@ void Association::raise(const View& controller) {
     view_.mode = Mode::up;
     up_epoch_ = ++view_.epoch;
     acting_ = 0;
+    ids_taken_.assign(controller.queues + 1u, false);
     view_.controller_id = controller.controller_id;
     view_.in_capsule_bytes = controller.in_capsule_bytes;
+    view_.queues = controller.queues;
+    view_.depth = controller.depth;
     view_.retry_delays = controller.retry_delays;
     announce();
+}
+
+std::uint16_t Association::take_queue_id(std::uint64_t epoch, std::uint16_t wanted) {
+    const std::scoped_lock lock(mutex_);
+    if (epoch != up_epoch_) return 0;
+    std::uint16_t id = wanted;
+    if (id >= ids_taken_.size() || ids_taken_[id]) {
+        id = 1;
+        while (id < ids_taken_.size() && ids_taken_[id]) ++id;
+    }
+    if (id >= ids_taken_.size()) return 0;
+    ids_taken_[id] = true;
+    return id;
+}
+
+void Association::give_queue_id(std::uint64_t epoch, std::uint16_t id) {
+    const std::scoped_lock lock(mutex_);
+    if (epoch == up_epoch_ && id != 0) ids_taken_[id] = false;
 }
 
 bool Association::begin_io(std::uint64_t epoch) {

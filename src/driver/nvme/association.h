@@ -40,6 +40,8 @@ class Association {
         std::uint64_t epoch = 0;
         std::uint16_t controller_id = 0;
         std::uint32_t in_capsule_bytes = 0;
+        unsigned queues = 0;                     ///< I/O queues that the target grants now
+        unsigned depth = 0;                      ///< commands in each, at most
         std::array<Duration, 3> retry_delays{};  ///< that a completion may ask for: CRDT1 to 3; zero: not stated
     };
     /// What never changes.
@@ -81,6 +83,10 @@ class Association {
     // For an I/O queue, on its thread.
     void join(Member&, Reactor&);
     void leave(Member&);
+    /// An identifier among those granted in this epoch, `wanted` if it is free. 0: all are in use, or the epoch is
+    /// over.
+    [[nodiscard]] std::uint16_t take_queue_id(std::uint64_t epoch, std::uint16_t wanted);
+    void give_queue_id(std::uint64_t epoch, std::uint16_t id);
     /// Before the first command is sent on a connection of this epoch. False: the epoch is over, nothing may be sent.
     [[nodiscard]] bool begin_io(std::uint64_t epoch);
     /// After the last one was answered, or cannot have an effect any more.
@@ -100,6 +106,7 @@ class Association {
     View view_;
     std::uint64_t up_epoch_ = 0;  ///< the last that was up
     unsigned acting_ = 0;         ///< of its queues: begun and not ended
+    std::vector<bool> ids_taken_;
     std::vector<std::shared_ptr<Handle>> members_;
 };
 

@@ -2,6 +2,7 @@
 //
 // From an address to a live controller: connect, enable, identify, agree on queues and events, scan, and make sure that
 // the controller before it has ended. The same at the first time and at every reconnect. NVMe 1.4, section 7.6.1.
+#include "base/log.h"
 #include "driver/nvme/controller_core.h"
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_logs.h"
@@ -56,8 +57,11 @@ Task<Result<>> ControllerCore::bring_up() {
     Association::View controller;
     controller.controller_id = session_.controller_id;
     controller.in_capsule_bytes = facts.in_capsule_bytes;
+    controller.queues = granted_.queues;
+    controller.depth = granted_.depth;
     controller.retry_delays = facts.retry_delays;
     association_->raise(controller);
+    raised_ = true;
     co_return Result<>();
 }
 
@@ -119,12 +123,14 @@ Task<Result<>> ControllerCore::set_queue_count(const Session& session) {
     const std::scoped_lock lock(mutex_);
     const unsigned depth = agreed_depth(options_, session.capabilities, facts_);
     if (depth == 0) co_return mqblk::fail(Errc::protocol, "the controller's queues hold no command");
-    if (io_.queues == 0) {
-        io_ = {queues, depth};
-    } else if (queues < io_.queues || depth < io_.depth) {
-        co_return mqblk::fail(Errc::no_space,
-                              fmt::format("the target now grants {} I/O queues of {} commands; {} of {} are in use",
-                                          queues, depth, io_.queues, io_.depth));
+    if (io_.queues == 0) io_ = {queues, depth};
+    granted_ = {queues, std::min(depth, io_.depth)};
+    if (queues < io_.queues || depth < io_.depth) {
+        log_limited(
+            "nvme: fewer queues",
+            fmt::format("nvme: {} now grants {} I/O queues of {} commands, not {} of {}; threads beyond them wait "
+                        "until another closes its queue",
+                        title(), queues, depth, io_.queues, io_.depth));
     }
     co_return Result<>();
 }

@@ -71,6 +71,7 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     Task<void> serve();
     Task<bool> recover();
     Task<void> attempt();
+    void tell_recovery(Time lost, const NamespaceMap& before) const;
     Task<void> stop();
     void finish(ControllerState);
     void request_reset(std::string reason);
@@ -87,8 +88,8 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     void note_unfenced();
     Task<Result<>> fence(const Session&);
     Task<Result<>> fence_one(const Session&, Unfenced);
-    Task<Result<bool>> cross_reset(const Session&, wire::nvme::ControllerInstance);
-    Task<Result<bool>> await_cross_reset(const Session&, wire::nvme::ControllerInstance);
+    Task<Result<bool>> cross_reset(const Session&, const Unfenced&);
+    Task<Result<bool>> await_cross_reset(const Session&, const Unfenced&);
     Task<Result<>> fence_pause(Duration);
 
     // While it serves (controller_events.cpp).
@@ -97,6 +98,7 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     void ask_for_event();
     void on_event(std::uint32_t result);
     Task<void> rescan();
+    void tell_changes(const NamespaceMap& before) const;
 
     Reactor& reactor_;
     const HostOptions options_;
@@ -104,9 +106,10 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     std::atomic<ControllerState> state_{ControllerState::connecting};
     NamespaceTable namespaces_;
 
-    mutable std::mutex mutex_;  ///< the two below: written while being brought up, read by any thread
+    mutable std::mutex mutex_;  ///< the three below: written while being brought up, read by any thread
     ControllerFacts facts_;
     Io io_;
+    Io granted_;  ///< by the controller of now: no more of each is used
 
     // Control reactor only.
     const std::shared_ptr<FenceBook> unfenced_;
@@ -121,6 +124,7 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     bool rescan_wanted_ = false;
     bool keep_alive_outstanding_ = false;
     bool finished_ = false;
+    bool raised_ = false;    ///< the association was up with the controller that `facts_` describes
     Time fence_by_ = never;  ///< a fence that is not done by then fails its attempt
     std::vector<std::function<void()>> when_stopped_;
 };

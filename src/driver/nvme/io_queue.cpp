@@ -47,6 +47,8 @@ void IoQueue::set_segments(const Request& request, Capsule& capsule) noexcept {
 Issue IoQueue::queue(Request& request, bool last) noexcept {
     if (phase_ != Phase::live) [[unlikely]]
         return not_live(request);
+    if (on_wire_ >= view_.depth) [[unlikely]]
+        return Issue::busy;
     Capsule& capsule = request.payload<Capsule>();
     const auto& ns = *static_cast<const NamespaceIo*>(block::disk_of(request.device()).driver_data);
     if (carries_data(request.op)) set_segments(request, capsule);
@@ -65,6 +67,7 @@ Issue IoQueue::queue(Request& request, bool last) noexcept {
 
 void IoQueue::send(Request&, Capsule& capsule) noexcept {
     capsule.rewind();
+    ++on_wire_;
     ++in_pair_;
     pair_->submit(capsule);
     --in_pair_;
@@ -99,6 +102,8 @@ unsigned IoQueue::poll() noexcept {
         cancel_all(cancel_status_);
     } else if (pair_->lost()) [[unlikely]] {
         connection_lost(pair_->reason());
+    } else if (crowded_) [[unlikely]] {
+        resend_waiting();
     }
     return events;
 }
@@ -124,6 +129,7 @@ void IoQueue::completed(Capsule& capsule, const wire::nvme::Completion& completi
         capsule.state = Capsule::State::idle;
         return;
     }
+    --on_wire_;
     Request& request = request_of(capsule);
     const std::uint16_t status = wire::nvme::status_of(completion);
     if ((status & wire::nvme::status::code_mask) != 0) [[unlikely]] {
@@ -170,7 +176,7 @@ void IoQueue::retry(Capsule& capsule, std::uint16_t status) noexcept {
 
 void IoQueue::send_abort(Capsule& capsule) {
     if (std::exchange(capsule.aborting, true)) return;
-    association_->control().abort(view_.epoch, queue_id(), capsule.command().command_id);
+    association_->control().abort(view_.epoch, queue_id_, capsule.command().command_id);
 }
 
 block::Expired IoQueue::timeout(Request& request) noexcept {

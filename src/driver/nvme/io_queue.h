@@ -27,7 +27,7 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
     /// For commands that are cancelled, and for their Aborts.
     static constexpr Duration longest_cancel = std::chrono::seconds(1);
 
-    /// `index` from 0; the queue's identifier on the wire is one more.
+    /// `index` from 0; the queue's identifier on the wire is one more, or another where the target grants fewer.
     IoQueue(std::shared_ptr<Association>, unsigned index, unsigned depth, block::Queue&, Reactor&);
     ~IoQueue() override;
 
@@ -74,8 +74,8 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
     void connection_lost(std::string reason) noexcept;
     void drop_connection() noexcept;
     void part() noexcept;
+    void give_queue_id() noexcept;
     void end_all(Status) noexcept;
-    [[nodiscard]] std::uint16_t queue_id() const noexcept { return static_cast<std::uint16_t>(index_ + 1); }
 
     const std::shared_ptr<Association> association_;
     const unsigned index_;
@@ -88,6 +88,9 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
     std::unique_ptr<Drain> drain_;  ///< of the pair before, until the association is up again
     bool acting_ = false;           ///< the pair carries I/O: the association knows
     Phase phase_ = Phase::down;
+    std::uint16_t queue_id_ = 0;   ///< of this epoch; 0: none
+    unsigned on_wire_ = 0;         ///< commands sent and not answered: not more than the target's queue holds
+    bool crowded_ = false;         ///< commands wait for others to be answered
     unsigned in_pair_ = 0;         ///< calls into the pair that are running: it must not be destroyed meanwhile
     bool cancel_pending_ = false;  ///< cancel_all() came from within such a call
     Status cancel_status_ = Status::aborted;
@@ -103,6 +106,8 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
     OwnedTask connecting_;
     std::string connect_failure_;      ///< empty: it succeeded
     bool controller_unknown_ = false;  ///< the target does not know the controller any more
+    bool queue_taken_ = false;         ///< the target still has the last connection of this queue
+    unsigned times_taken_ = 0;         ///< in a row
     unsigned failures_ = 0;            ///< in a row
     Time first_failure_{};
     Time retry_due_ = never;

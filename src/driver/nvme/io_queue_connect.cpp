@@ -19,6 +19,10 @@ using wire::nvme::ConnectData;
 namespace {
 constexpr unsigned failures_until_reset = 3;
 constexpr unsigned longest_delay = 10;  // times the reconnect delay
+// A queue that was just closed, by another channel or by a cancel, may be opened again before its target has seen the
+// close. Linux's then refuses it (nvmet: "qid 1 has already been created"); all tries together last a second.
+constexpr Duration first_delay_while_taken = std::chrono::milliseconds(4);
+constexpr unsigned most_times_taken = 8;
 }  // namespace
 
 /// The data of Connect: read by the transport until it is answered.
@@ -48,6 +52,7 @@ IoQueue::~IoQueue() {
     association_->leave(*this);
     connecting_.cancel();
     if (acting_) association_->end_io(view_.epoch);  // every command was answered
+    give_queue_id();
     pair_.reset();
 }
 
@@ -57,9 +62,10 @@ void IoQueue::association_changed() noexcept {
     drop_connection();
     if (view.mode != Association::Mode::down) drain_.reset();
     view_ = view;
+    queue_id_ = 0;
     switch (view.mode) {
         case Association::Mode::up:
-            failures_ = 0;
+            failures_ = times_taken_ = 0;
             start_connecting();
             return;
         case Association::Mode::down:
@@ -76,23 +82,31 @@ void IoQueue::association_changed() noexcept {
 void IoQueue::start_connecting() {
     if (view_.mode != Association::Mode::up || phase_ == Phase::live || phase_ == Phase::ended) return;
     if (phase_ != Phase::unreachable) phase_ = Phase::connecting;
+    if (queue_id_ == 0) {
+        queue_id_ = association_->take_queue_id(view_.epoch, static_cast<std::uint16_t>(index_ + 1));
+        if (queue_id_ != 0) failures_ = 0;
+    }
+    if (queue_id_ == 0) {  // other threads have all that are granted: until one of them closes its queue
+        connect_failed();
+        return;
+    }
     connecting_.start(connect());
 }
 
 Task<void> IoQueue::connect() {
     const Association::Terms& terms = association_->terms();
     connect_failure_.clear();
-    controller_unknown_ = false;
+    controller_unknown_ = queue_taken_ = false;
     const Time deadline = reactor_.now() + terms.connect_timeout;
-    auto pair =
-        co_await terms.transport->open(reactor_, *this, {depth_, view_.in_capsule_bytes, terms.connect_timeout});
+    const unsigned depth = std::min(depth_, view_.depth);
+    auto pair = co_await terms.transport->open(reactor_, *this, {depth, view_.in_capsule_bytes, terms.connect_timeout});
     if (!pair) {
         connect_failure_ = pair.error().message();
         settle_.arm(reactor_, reactor_.now());
         co_return;
     }
     pair_ = std::move(*pair);
-    const ConnectRequest request = build_connect(terms, queue_id(), depth_ + 1, view_.controller_id, {});
+    const ConnectRequest request = build_connect(terms, queue_id_, depth + 1, view_.controller_id, {});
     connect_.command() = request.command;
     connect_memory_->data = request.data;
     connect_.set_flat(Transfer::to_target, &connect_memory_->data, sizeof(ConnectData));
@@ -108,6 +122,8 @@ Task<void> IoQueue::connect() {
         const Error error = connect_error(terms, connect_answer_);
         connect_failure_ = error.message();
         controller_unknown_ = error.code() == Errc::closed;
+        const auto code = wire::nvme::status_of(connect_answer_) & wire::nvme::status::code_mask;
+        queue_taken_ = code == wire::nvme::status::command_sequence_error;
     }
     settle_.arm(reactor_, reactor_.now());
 }
@@ -125,6 +141,10 @@ void IoQueue::settle() {
 
 void IoQueue::connect_failed() {
     pair_.reset();
+    if (queue_taken_ && times_taken_ < most_times_taken) {
+        again_.arm(reactor_, reactor_.now() + first_delay_while_taken * (1u << times_taken_++));
+        return;
+    }
     const Association::Terms& terms = association_->terms();
     if (failures_++ == 0) first_failure_ = reactor_.now();
     if (reactor_.now() - first_failure_ >= terms.loss_timeout && phase_ != Phase::unreachable) {
@@ -132,7 +152,7 @@ void IoQueue::connect_failed() {
         end_all(Status::transport);
         queue_.restart();
     }
-    if (controller_unknown_ || failures_ == failures_until_reset) {
+    if (queue_id_ != 0 && (controller_unknown_ || failures_ == failures_until_reset)) {
         association_->control().lost(view_.epoch, connect_failure_);
     }
     const unsigned times = std::min(1u << std::min(failures_ - 1, 10u), longest_delay);
@@ -146,7 +166,7 @@ void IoQueue::go_live() {
         phase_ = Phase::down;
         return;
     }
-    failures_ = 0;
+    failures_ = times_taken_ = 0;
     phase_ = Phase::live;
     resend_waiting();
     queue_.restart();
@@ -156,10 +176,13 @@ void IoQueue::resend_waiting() noexcept {
     if (phase_ != Phase::live) return;
     const Time now = reactor_.now();
     retry_due_ = never;
+    crowded_ = false;
     queue_.for_each_in_flight([&](block::Request& request) {
         Capsule& capsule = request.payload<Capsule>();
         if (capsule.state != Capsule::State::waiting) return;
-        if (capsule.retry_at <= now) {
+        if (on_wire_ >= view_.depth) {
+            crowded_ = true;
+        } else if (capsule.retry_at <= now) {
             send(request, capsule);
         } else {
             retry_due_ = std::min(retry_due_, capsule.retry_at);
@@ -202,6 +225,8 @@ void IoQueue::part() noexcept {
     if (pair_ == nullptr) return;
     Parting parting = pair_->part();
     pair_.reset();
+    on_wire_ = 0;
+    crowded_ = false;
     if (!std::exchange(acting_, false)) return;
     bool unanswered = false;
     queue_.for_each_in_flight(
@@ -213,6 +238,10 @@ void IoQueue::part() noexcept {
                                      [association = unanswered ? association_ : nullptr, epoch] {
                                          if (association) association->end_io(epoch);
                                      });
+}
+
+void IoQueue::give_queue_id() noexcept {
+    association_->give_queue_id(view_.epoch, std::exchange(queue_id_, 0));
 }
 
 void IoQueue::end_all(Status status) noexcept {

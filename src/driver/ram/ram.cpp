@@ -37,9 +37,16 @@ struct MediumAccess {
 
 class RamQueue final : public block::HardwareQueue {
   public:
-    explicit RamQueue(memory::Buffer& media) noexcept : media_(media) {}
+    RamQueue(memory::Buffer& media, const std::atomic<std::uint64_t>& sectors) noexcept
+        : media_(media), sectors_(sectors) {}
 
     Issue queue(Request& request, bool) noexcept override {
+        // The disk may have become smaller since the request was checked.
+        const std::uint64_t size = sectors_.load(std::memory_order_acquire);
+        if (request.sector > size || request.sectors > size - request.sector) [[unlikely]] {
+            request.status = Status::out_of_range;
+            return Issue::done;
+        }
         [[maybe_unused]] const MediumAccess access;
         std::byte* at = media_.data() + request.sector * sector_bytes;
         switch (request.op) {
@@ -72,6 +79,7 @@ class RamQueue final : public block::HardwareQueue {
 
   private:
     memory::Buffer& media_;
+    const std::atomic<std::uint64_t>& sectors_;
 };
 
 class RamDriver final : public block::Driver, public block::DirectAccess {
@@ -85,7 +93,7 @@ class RamDriver final : public block::Driver, public block::DirectAccess {
     const Shape& shape() const noexcept override { return shape_; }
 
     Result<std::unique_ptr<block::HardwareQueue>> open_queue(unsigned, block::Queue&, Reactor&) override {
-        return std::make_unique<RamQueue>(media_);
+        return std::make_unique<RamQueue>(media_, sectors_);
     }
 
     Segment map(std::uint64_t sector, std::uint64_t sectors, bool for_write) noexcept override {
@@ -100,9 +108,13 @@ class RamDriver final : public block::Driver, public block::DirectAccess {
                                                     media_.size(), bytes));
         }
         const std::lock_guard lock(resizing_);
+        // No request is at work on the memory while its end moves: those that come then meet the new one.
+        block::QueueSet& set = device.core().set();
+        set.quiesce();
         const std::uint64_t before = sectors_.load() * sector_bytes;
         if (bytes > before) media_.zero(before, bytes - before);  // a smaller size may have left data there
         sectors_.store(bytes / sector_bytes, std::memory_order_release);
+        set.unquiesce();
         block::update_disk(device, device.core().disk_limits(), bytes / sector_bytes, read_only_);
         return {};
     }

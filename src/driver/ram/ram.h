@@ -28,7 +28,8 @@ struct Options {
 inline constexpr unsigned growth = 16;
 
 /// Changes the size of a device that open() made, a multiple of its block. What lies beyond a smaller size is lost; new
-/// space reads as zero. Any thread.
+/// space reads as zero. Requests beyond the new end that are on their way end with out_of_range. Any thread, but not
+/// from within a completion.
 [[nodiscard]] Result<> resize(Device&, std::uint64_t bytes);
 
 }  // namespace mqblk::driver::ram
