@@ -124,6 +124,12 @@ bool Worker::wait() noexcept {
     return false;
 }
 
+void Worker::drop_given_up() noexcept {
+    for (NamespaceChannel* channel : active_) {
+        if (channel->channel) channel->channel->drop_cancelled();
+    }
+}
+
 void Worker::close(std::uint32_t slot, std::shared_ptr<void> closed) noexcept {
     if (slot >= channels_.size() || channels_[slot] == nullptr) return;
     NamespaceChannel& channel = *std::exchange(channels_[slot], nullptr);

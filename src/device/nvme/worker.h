@@ -73,6 +73,9 @@ class Worker : public std::enable_shared_from_this<Worker> {
     /// Waits until at least one bio of one channel has ended; false if none is outstanding.
     bool wait() noexcept;
 
+    /// Ends what waits before a backend and was cancelled.
+    void drop_given_up() noexcept;
+
     /// The namespace in `slot` was removed: closes its channel as soon as nothing is outstanding, then gives up
     /// `closed`. Commands that were planned and are executed later end with an invalid namespace.
     void close(std::uint32_t slot, std::shared_ptr<void> closed) noexcept;
