@@ -36,10 +36,12 @@ class NvmeTcpBuffers {
   public:
     static constexpr std::size_t chunk_bytes = 128 * 1024;
     static constexpr unsigned kept_chunks = 16;
+    static constexpr unsigned always_chunks = 2;  ///< for each stream
     static constexpr std::size_t gather_segments = 512;
     static constexpr std::size_t gather_bytes = 64 * 1024;
 
-    /// `most_chunks`: in use at once, but for the first of each stream, which it always gets.
+    /// `most_chunks`: in use at once, but for the first two of each stream, which it always gets: a command whose data
+    /// are held may wait for the PDU that follows it (fused pairs).
     explicit NvmeTcpBuffers(std::size_t most_chunks = ~std::size_t{0});
     ~NvmeTcpBuffers();
     NvmeTcpBuffers(const NvmeTcpBuffers&) = delete;
@@ -48,7 +50,7 @@ class NvmeTcpBuffers {
     /// A stream that has `held` chunks may have another: no more than are left over then, so that some are left for
     /// whoever comes (as memory/buffer_shares.h).
     [[nodiscard]] bool may_take(unsigned held) const noexcept {
-        return held == 0 || (used_ < most_chunks_ && held < most_chunks_ - used_);
+        return held < always_chunks || (used_ < most_chunks_ && held < most_chunks_ - used_);
     }
     [[nodiscard]] std::size_t chunks_in_use() const noexcept { return used_; }
     /// Null when memory is out.

@@ -25,8 +25,10 @@ BufferPool::Grant BufferShares::ask(SharedBufferRequest& request) noexcept {
     return grant;
 }
 
-BufferPool::Grant BufferShares::get(SharedBufferRequest& request) noexcept {
-    if (request.account->first == nullptr && may_take(*request.account, block_of(request.bytes))) return ask(request);
+BufferPool::Grant BufferShares::get(SharedBufferRequest& request, bool beyond_share) noexcept {
+    BufferAccount& account = *request.account;
+    const bool in_turn = account.first == nullptr && may_take(account, block_of(request.bytes));
+    if (in_turn || beyond_share) return ask(request);
     if (request.bytes == 0 || request.bytes > pool_.max_block_bytes()) return BufferPool::Grant::too_large;
     hold_back(request);
     return BufferPool::Grant::waiting;

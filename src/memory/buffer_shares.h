@@ -43,8 +43,9 @@ class BufferShares {
     BufferShares(const BufferShares&) = delete;
     BufferShares& operator=(const BufferShares&) = delete;
 
-    /// `request.account` is set.
-    [[nodiscard]] BufferPool::Grant get(SharedBufferRequest& request) noexcept;
+    /// `request.account` is set. `beyond_share`: for what another block of the account waits for, and so cannot come
+    /// back before; it waits for memory only.
+    [[nodiscard]] BufferPool::Grant get(SharedBufferRequest& request, bool beyond_share = false) noexcept;
     /// Gives back what a request of `bytes` on the account was granted.
     void put(BufferAccount&, std::byte* data, std::size_t bytes) noexcept;
     /// No effect unless it waits.

@@ -110,6 +110,18 @@ TEST_F(Shares, TurnsAreTaken) {
     EXPECT_EQ(log.size(), 40u);
 }
 
+TEST_F(Shares, WhatABlockWaitsForGoesBeyondTheShare) {
+    BufferAccount account;
+    for (int i = 0; i < 20; ++i) ask(account);
+    ASSERT_EQ(log.size(), 8u);
+    Demand second(account, block, log);
+    ASSERT_EQ(shares.get(second, true), BufferPool::Grant::granted) << "a pair would never end otherwise";
+    log.push_back(&second);
+    give_all_back();
+    EXPECT_EQ(log.size(), 21u);
+    EXPECT_EQ(account.used_bytes, 0u);
+}
+
 TEST_F(Shares, TooLargeIsSaidAtOnce) {
     BufferAccount account;
     ask(account);

@@ -36,7 +36,11 @@ void TcpQueue::want_buffer(TcpCommand& command) noexcept {
     command.buffer.context = &command;
     TcpHostShare& share = host_share_ ? *host_share_ : own_share_;
     command.buffer.account = command.from_reserve ? &share.reserve : &share.buffers;
-    switch (worker_.shares(command.from_reserve).get(command.buffer)) {
+    // The first half of a fused pair that has a buffer keeps it until the second has one as well.
+    const TargetCommand* const first = command.core.fused;
+    const bool awaited =
+        first != nullptr && !static_cast<const TcpCommand*>(first->transport)->buffer.held_back.waiting;
+    switch (worker_.shares(command.from_reserve).get(command.buffer, awaited)) {
         case BufferPool::Grant::granted:
             have_memory(command);
             break;

@@ -21,7 +21,7 @@ class TcpTarget {
         bool data_digest = true;
         std::uint32_t max_h2c_data_bytes = 4u << 20;  ///< MAXH2CDATA; no R2T asks for more
         /// Per reactor, for data on their way: a quarter to receive into, where data that come with their commands stay
-        /// (and 128 KiB for each connection beyond that, at most), the rest for all others. Scarce means waiting in
+        /// (and 256 KiB for each connection beyond that, at most), the rest for all others. Scarce means waiting in
         /// order, and one host gets no more than is left for others.
         std::size_t buffer_bytes = 64u << 20;
         Duration handshake = std::chrono::seconds(10);  ///< from accept to a successful Connect
