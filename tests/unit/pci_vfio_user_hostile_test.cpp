@@ -79,30 +79,31 @@ struct Refused {
     bool with_file = false;
 };
 
-std::vector<std::byte> access(std::uint64_t offset, std::uint32_t region, std::uint32_t count, std::size_t data = 0) {
+std::vector<std::byte> access_payload(std::uint64_t offset, std::uint32_t region, std::uint32_t count,
+                                      std::size_t data = 0) {
     return bytes_of(vu::RegionAccess{offset, region, count}, std::vector<std::byte>(data));
 }
-std::vector<std::byte> irqs(std::uint32_t flags, std::uint32_t index, std::uint32_t start, std::uint32_t count,
-                            std::uint32_t data = 0, std::uint32_t argument_size = 20) {
+std::vector<std::byte> irqs_payload(std::uint32_t flags, std::uint32_t index, std::uint32_t start, std::uint32_t count,
+                                    std::uint32_t data = 0, std::uint32_t argument_size = 20) {
     return bytes_of(vu::IrqSet{argument_size + data, flags, index, start, count}, std::vector<std::byte>(data));
 }
-std::vector<std::byte> map(std::uint64_t address, std::uint64_t bytes, std::uint32_t flags = 3,
-                           std::uint64_t offset = 0, std::uint32_t argument_size = 32) {
+std::vector<std::byte> map_payload(std::uint64_t address, std::uint64_t bytes, std::uint32_t flags = 3,
+                                   std::uint64_t offset = 0, std::uint32_t argument_size = 32) {
     return bytes_of(vu::DmaMap{argument_size, flags, offset, address, bytes});
 }
-std::vector<std::byte> unmap(std::uint64_t address, std::uint64_t bytes, std::uint32_t flags = 0,
-                             std::uint32_t argument_size = 24) {
+std::vector<std::byte> unmap_payload(std::uint64_t address, std::uint64_t bytes, std::uint32_t flags = 0,
+                                     std::uint32_t argument_size = 24) {
     return bytes_of(vu::DmaUnmap{argument_size, flags, address, bytes});
 }
 
 const vu::SmallWrite good_write{cd::scratch, 2, 4, {}};
-constexpr std::uint64_t at = mapped_at, top = ~0xfffull;
+constexpr std::uint64_t last_page = ~0xfffull;
 
 const Refused refused[] = {
     {"command 0", Command{0}, {}, EINVAL},
     {"a command never given", Command{14}, {}, EINVAL},
     {"the last command", Command{0xffff}, {}, EINVAL},
-    {"a command of servers", Command::dma_read, bytes_of(vu::DmaAccess{at, 4}), EINVAL},
+    {"a command of servers", Command::dma_read, bytes_of(vu::DmaAccess{mapped_at, 4}), EINVAL},
     {"migration", Command::device_feature, std::vector<std::byte>(8), ENOTSUP},
     {"migration data", Command::mig_data_read, std::vector<std::byte>(8), ENOTSUP},
     {"ioeventfds", Command::device_get_region_io_fds, std::vector<std::byte>(16), ENOTSUP},
@@ -115,24 +116,24 @@ const Refused refused[] = {
     {"interrupt type 5", Command::device_get_irq_info, bytes_of(vu::IrqInfo{16, 0, 5, 0}), EINVAL},
     {"no room", Command::device_get_irq_info, bytes_of(vu::IrqInfo{15, 0, 0, 0}), EINVAL},
 
-    {"at the end", Command::region_read, access(0x4000, 2, 1), EINVAL},
-    {"over the end", Command::region_read, access(0x3ffd, 2, 4), EINVAL},
-    {"the last offset", Command::region_read, access(~0ull, 2, 1), EINVAL},
-    {"round the end", Command::region_read, access(~0ull - 3, 2, 8), EINVAL},
-    {"half of a wide BAR", Command::region_read, access(0, 3, 1), EINVAL},
-    {"a BAR that is not there", Command::region_read, access(0, 1, 1), EINVAL},
-    {"region 9", Command::region_read, access(0, 9, 1), EINVAL},
-    {"the last region", Command::region_read, access(0, 0xffffffff, 1), EINVAL},
-    {"the longest read", Command::region_read, access(0, 2, 0xffffffff), EINVAL},
-    {"the ROM", Command::region_read, access(0, 6, 1), EINVAL},
-    {"VGA", Command::region_read, access(0, 8, 1), EINVAL},
-    {"over the end of config", Command::region_read, access(4095, 7, 2), EINVAL},
-    {"a read with data", Command::region_read, access(0, 2, 4, 1), EINVAL},
+    {"at the end", Command::region_read, access_payload(0x4000, 2, 1), EINVAL},
+    {"over the end", Command::region_read, access_payload(0x3ffd, 2, 4), EINVAL},
+    {"the last offset", Command::region_read, access_payload(~0ull, 2, 1), EINVAL},
+    {"round the end", Command::region_read, access_payload(~0ull - 3, 2, 8), EINVAL},
+    {"half of a wide BAR", Command::region_read, access_payload(0, 3, 1), EINVAL},
+    {"a BAR that is not there", Command::region_read, access_payload(0, 1, 1), EINVAL},
+    {"region 9", Command::region_read, access_payload(0, 9, 1), EINVAL},
+    {"the last region", Command::region_read, access_payload(0, 0xffffffff, 1), EINVAL},
+    {"the longest read", Command::region_read, access_payload(0, 2, 0xffffffff), EINVAL},
+    {"the ROM", Command::region_read, access_payload(0, 6, 1), EINVAL},
+    {"VGA", Command::region_read, access_payload(0, 8, 1), EINVAL},
+    {"over the end of config", Command::region_read, access_payload(4095, 7, 2), EINVAL},
+    {"a read with data", Command::region_read, access_payload(0, 2, 4, 1), EINVAL},
     {"a short request", Command::region_read, std::vector<std::byte>(15), EINVAL},
-    {"too few data", Command::region_write, access(0, 2, 4, 3), EINVAL},
-    {"too many data", Command::region_write, access(0, 2, 4, 5), EINVAL},
-    {"a count of its own", Command::region_write, access(0, 2, 0xfffffff0, 4), EINVAL},
-    {"over the end", Command::region_write, access(0x3ffe, 2, 4, 4), EINVAL},
+    {"too few data", Command::region_write, access_payload(0, 2, 4, 3), EINVAL},
+    {"too many data", Command::region_write, access_payload(0, 2, 4, 5), EINVAL},
+    {"a count of its own", Command::region_write, access_payload(0, 2, 0xfffffff0, 4), EINVAL},
+    {"over the end", Command::region_write, access_payload(0x3ffe, 2, 4, 4), EINVAL},
     {"a short request", Command::region_write, std::vector<std::byte>(3), EINVAL},
     {"fewer than said", Command::region_write_multi, bytes_of(std::uint64_t{2}, good_write), EINVAL},
     {"all that there are", Command::region_write_multi, bytes_of(~std::uint64_t{0}, good_write), EINVAL},
@@ -144,48 +145,48 @@ const Refused refused[] = {
     {"a short request", Command::region_write_multi, std::vector<std::byte>(7), EINVAL},
 
     {"a short request", Command::device_set_irqs, std::vector<std::byte>(19), EINVAL},
-    {"another length", Command::device_set_irqs, irqs(33, 2, 0, 0, 0, 21), EINVAL},
-    {"interrupt type 5", Command::device_set_irqs, irqs(33, 5, 0, 0), EINVAL},
-    {"none from 1", Command::device_set_irqs, irqs(33, 2, 1, 0), EINVAL},
-    {"one too many", Command::device_set_irqs, irqs(36, 2, 0, cd::vectors + 1), EINVAL},
-    {"round the end", Command::device_set_irqs, irqs(36, 2, 1, 0xffffffff), EINVAL},
-    {"the last vector", Command::device_set_irqs, irqs(36, 2, 0xffffffff, 1), EINVAL},
-    {"no vector", Command::device_set_irqs, irqs(36, 2, 0, 0), EINVAL},
-    {"error interrupts", Command::device_set_irqs, irqs(36, 3, 0, 1), EINVAL},
-    {"a file that is no eventfd", Command::device_set_irqs, irqs(36, 2, 0, 1), EINVAL, true},
-    {"one for two", Command::device_set_irqs, irqs(36, 2, 0, 2), EINVAL, true},
-    {"one for nothing", Command::device_set_irqs, irqs(33, 2, 0, 1), EINVAL, true},
-    {"no kind of data", Command::device_set_irqs, irqs(32, 2, 0, 1), EINVAL},
-    {"no action", Command::device_set_irqs, irqs(1, 2, 0, 1), EINVAL},
-    {"two kinds of data", Command::device_set_irqs, irqs(35, 2, 0, 1, 1), EINVAL},
-    {"three actions", Command::device_set_irqs, irqs(57, 0, 0, 1), EINVAL},
-    {"unknown flags", Command::device_set_irqs, irqs(0x80000021, 2, 0, 1), EINVAL},
-    {"too few flags", Command::device_set_irqs, irqs(34, 2, 0, 2, 1), EINVAL},
-    {"flags for nothing", Command::device_set_irqs, irqs(33, 2, 0, 1, 1), EINVAL},
-    {"masking MSI-X", Command::device_set_irqs, irqs(17, 2, 0, 1), EINVAL},
-    {"an eventfd to unmask", Command::device_set_irqs, irqs(20, 0, 0, 1), EINVAL},
+    {"another length", Command::device_set_irqs, irqs_payload(33, 2, 0, 0, 0, 21), EINVAL},
+    {"interrupt type 5", Command::device_set_irqs, irqs_payload(33, 5, 0, 0), EINVAL},
+    {"none from 1", Command::device_set_irqs, irqs_payload(33, 2, 1, 0), EINVAL},
+    {"one too many", Command::device_set_irqs, irqs_payload(36, 2, 0, cd::vectors + 1), EINVAL},
+    {"round the end", Command::device_set_irqs, irqs_payload(36, 2, 1, 0xffffffff), EINVAL},
+    {"the last vector", Command::device_set_irqs, irqs_payload(36, 2, 0xffffffff, 1), EINVAL},
+    {"no vector", Command::device_set_irqs, irqs_payload(36, 2, 0, 0), EINVAL},
+    {"error interrupts", Command::device_set_irqs, irqs_payload(36, 3, 0, 1), EINVAL},
+    {"a file that is no eventfd", Command::device_set_irqs, irqs_payload(36, 2, 0, 1), EINVAL, true},
+    {"one for two", Command::device_set_irqs, irqs_payload(36, 2, 0, 2), EINVAL, true},
+    {"one for nothing", Command::device_set_irqs, irqs_payload(33, 2, 0, 1), EINVAL, true},
+    {"no kind of data", Command::device_set_irqs, irqs_payload(32, 2, 0, 1), EINVAL},
+    {"no action", Command::device_set_irqs, irqs_payload(1, 2, 0, 1), EINVAL},
+    {"two kinds of data", Command::device_set_irqs, irqs_payload(35, 2, 0, 1, 1), EINVAL},
+    {"three actions", Command::device_set_irqs, irqs_payload(57, 0, 0, 1), EINVAL},
+    {"unknown flags", Command::device_set_irqs, irqs_payload(0x80000021, 2, 0, 1), EINVAL},
+    {"too few flags", Command::device_set_irqs, irqs_payload(34, 2, 0, 2, 1), EINVAL},
+    {"flags for nothing", Command::device_set_irqs, irqs_payload(33, 2, 0, 1, 1), EINVAL},
+    {"masking MSI-X", Command::device_set_irqs, irqs_payload(17, 2, 0, 1), EINVAL},
+    {"an eventfd to unmask", Command::device_set_irqs, irqs_payload(20, 0, 0, 1), EINVAL},
 
-    {"nothing", Command::dma_map, map(at, 0), EINVAL},
-    {"within a page", Command::dma_map, map(at + 1, 4096), EINVAL},
-    {"a part of a page", Command::dma_map, map(at, 4095), EINVAL},
-    {"round the end", Command::dma_map, map(top, 8192), EINVAL},
-    {"almost everything", Command::dma_map, map(at, top), EINVAL},
-    {"unknown flags", Command::dma_map, map(at, 4096, 0x10), EINVAL},
-    {"a length of its own", Command::dma_map, map(at, 4096, 3, 0, 31), EINVAL},
-    {"longer than its file", Command::dma_map, map(at, mapped_bytes + 4096), EINVAL, true},
-    {"over its file's end", Command::dma_map, map(at, mapped_bytes, 3, 4096), EINVAL, true},
-    {"within a page of it", Command::dma_map, map(at, 4096, 3, 1), EINVAL, true},
-    {"a file's last page", Command::dma_map, map(at, 4096, 3, top), EINVAL, true},
-    {"a negative offset", Command::dma_map, map(at, 4096, 3, 1ull << 63), EINVAL, true},
+    {"nothing", Command::dma_map, map_payload(mapped_at, 0), EINVAL},
+    {"within a page", Command::dma_map, map_payload(mapped_at + 1, 4096), EINVAL},
+    {"a part of a page", Command::dma_map, map_payload(mapped_at, 4095), EINVAL},
+    {"round the end", Command::dma_map, map_payload(last_page, 8192), EINVAL},
+    {"almost everything", Command::dma_map, map_payload(mapped_at, last_page), EINVAL},
+    {"unknown flags", Command::dma_map, map_payload(mapped_at, 4096, 0x10), EINVAL},
+    {"a length of its own", Command::dma_map, map_payload(mapped_at, 4096, 3, 0, 31), EINVAL},
+    {"longer than its file", Command::dma_map, map_payload(mapped_at, mapped_bytes + 4096), EINVAL, true},
+    {"over its file's end", Command::dma_map, map_payload(mapped_at, mapped_bytes, 3, 4096), EINVAL, true},
+    {"within a page of it", Command::dma_map, map_payload(mapped_at, 4096, 3, 1), EINVAL, true},
+    {"a file's last page", Command::dma_map, map_payload(mapped_at, 4096, 3, last_page), EINVAL, true},
+    {"a negative offset", Command::dma_map, map_payload(mapped_at, 4096, 3, 1ull << 63), EINVAL, true},
     {"a short request", Command::dma_map, std::vector<std::byte>(31), EINVAL},
     {"a long request", Command::dma_map, std::vector<std::byte>(33), EINVAL},
-    {"what was not mapped", Command::dma_unmap, unmap(at, 4096), ENOENT},
-    {"nothing", Command::dma_unmap, unmap(at, 0), EINVAL},
-    {"round the end", Command::dma_unmap, unmap(top, 8192), EINVAL},
-    {"dirty pages", Command::dma_unmap, unmap(at, 4096, 1), ENOTSUP},
-    {"all, and some", Command::dma_unmap, unmap(at, 4096, 2), EINVAL},
-    {"unknown flags", Command::dma_unmap, unmap(at, 4096, 4), EINVAL},
-    {"no room", Command::dma_unmap, unmap(at, 4096, 0, 23), EINVAL},
+    {"what was not mapped", Command::dma_unmap, unmap_payload(mapped_at, 4096), ENOENT},
+    {"nothing", Command::dma_unmap, unmap_payload(mapped_at, 0), EINVAL},
+    {"round the end", Command::dma_unmap, unmap_payload(last_page, 8192), EINVAL},
+    {"dirty pages", Command::dma_unmap, unmap_payload(mapped_at, 4096, 1), ENOTSUP},
+    {"all, and some", Command::dma_unmap, unmap_payload(mapped_at, 4096, 2), EINVAL},
+    {"unknown flags", Command::dma_unmap, unmap_payload(mapped_at, 4096, 4), EINVAL},
+    {"no room", Command::dma_unmap, unmap_payload(mapped_at, 4096, 0, 23), EINVAL},
     {"a short request", Command::dma_unmap, std::vector<std::byte>(23), EINVAL},
 };
 
@@ -201,14 +202,14 @@ TEST_F(VfioUserServer, RefusesWhatDoesNotFit) {
         EXPECT_TRUE(client.answer().payload.empty());
     }
     const int three[] = {file, file, file};
-    EXPECT_EQ(client.ask(Command::dma_map, map(at, 4096), three), EINVAL);
-    EXPECT_EQ(client.ask(Command::device_set_irqs, irqs(36, 2, 0, 1), three), EINVAL);
+    EXPECT_EQ(client.ask(Command::dma_map, map_payload(mapped_at, 4096), three), EINVAL);
+    EXPECT_EQ(client.ask(Command::device_set_irqs, irqs_payload(36, 2, 0, 1), three), EINVAL);
     EXPECT_EQ(client.ask(Command::device_get_info, vu::DeviceInfo{16, 0, 0, 0}, three), 0) << "not wanted, not kept";
     EXPECT_EQ(open_descriptors(), descriptors);
     // And after all that it works.
     EXPECT_EQ(client.read_register(cd::scratch, 4), 0u) << "nothing was written by halves";
-    EXPECT_EQ(client.map(at, mapped_bytes, file), 0);
-    EXPECT_EQ(client.unmap(at, mapped_bytes), 0);
+    EXPECT_EQ(client.map(mapped_at, mapped_bytes, file), 0);
+    EXPECT_EQ(client.unmap(mapped_at, mapped_bytes), 0);
 }
 
 TEST_F(VfioUserServer, DescriptorsAreNeverLeaked) {
@@ -218,7 +219,7 @@ TEST_F(VfioUserServer, DescriptorsAreNeverLeaked) {
     for (int round = 0; round < 3; ++round) {
         RawClient client(served.path());
         ASSERT_TRUE(client.negotiate());
-        for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(client.map(at + i * 0x1000, 0x1000, memory.fd()), 0);
+        for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(client.map(mapped_at + i * 0x1000, 0x1000, memory.fd()), 0);
         std::vector<pci::OwnedFd> events;
         std::vector<int> raw;
         for (unsigned i = 0; i < cd::vectors; ++i) {
@@ -243,7 +244,7 @@ TEST_F(VfioUserServer, DescriptorsAreNeverLeaked) {
 TEST_F(VfioUserServer, DeathOfTheClientAtEveryByte) {
     const auto memory = shared_memory();
     const pci::OwnedFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    describe(memory.data(), at + 0x1000, at + 0x2000, 512);
+    describe(memory.data(), mapped_at + 0x1000, mapped_at + 0x2000, 512);
     struct Step {
         Command command;
         std::vector<std::byte> payload;
@@ -252,15 +253,15 @@ TEST_F(VfioUserServer, DeathOfTheClientAtEveryByte) {
     };
     const Step session[] = {
         {Command::version, pci::encode_version({.max_fds = 1})},
-        {Command::dma_map, map(at, mapped_bytes), 0, memory.fd()},
-        {Command::dma_map, map(at * 2, 4096)},
-        {Command::device_set_irqs, irqs(36, 2, 0, 1), 0, event.get()},
+        {Command::dma_map, map_payload(mapped_at, mapped_bytes), 0, memory.fd()},
+        {Command::dma_map, map_payload(mapped_at * 2, 4096)},
+        {Command::device_set_irqs, irqs_payload(36, 2, 0, 1), 0, event.get()},
         {Command::device_get_region_info, bytes_of(vu::RegionInfo{4096, 0, 2, 0, 0, 0})},
-        {Command::region_write, register_write(cd::ring_address, at, 8)},
+        {Command::region_write, register_write(cd::ring_address, mapped_at, 8)},
         {Command::region_write, register_write(cd::ring_entries, 16, 4), vu::flag_no_reply},
-        {Command::region_write, register_write(cd::done_address, at + 0x800, 8)},
+        {Command::region_write, register_write(cd::done_address, mapped_at + 0x800, 8)},
         {Command::region_write, register_write(cd::doorbell, 1, 4)},
-        {Command::dma_unmap, unmap(at, mapped_bytes)},
+        {Command::dma_unmap, unmap_payload(mapped_at, mapped_bytes)},
         {Command::device_reset, {}},
     };
     std::size_t total = 0;
@@ -293,7 +294,7 @@ TEST_F(VfioUserServer, AClientThatReadsNothingIsNotWaitedFor) {
     {
         RawClient deaf(served.path());
         ASSERT_TRUE(deaf.negotiate());
-        const auto ask = RawClient::message(Command::region_read, access(0, 2, 0x4000), 1);
+        const auto ask = RawClient::message(Command::region_read, access_payload(0, 2, 0x4000), 1);
         for (int i = 0; i < 20000; ++i) {
             pollfd one{deaf.fd(), POLLOUT, 0};
             if (::poll(&one, 1, 100) == 0) break;

@@ -21,34 +21,33 @@ namespace {
 namespace vu = wire::vfio_user;
 namespace cd = copy_device;
 using vu::Command;
-constexpr std::uint64_t at = mapped_at;
 
 TEST_F(VfioUserServer, MappingsDoNotOverlapAndGoAsTheyCame) {
     RawClient client(served.path());
     ASSERT_TRUE(client.negotiate());
     const auto memory = shared_memory();
     const int fd = memory.fd();
-    ASSERT_EQ(client.map(at, 0x4000, fd), 0);
-    ASSERT_EQ(client.map(at + 0x4000, 0x4000, fd, 0x4000), 0);
-    ASSERT_EQ(client.map(at + 0xc000, 0x4000, -1), 0);
-    for (const auto& [address, bytes] : {std::pair{at, std::uint64_t{0x1000}},
-                                         {at - 0x1000, 0x2000},
-                                         {at + 0x7000, 0x2000},
-                                         {at - 0x1000, 0x20000},
-                                         {at + 0x8000, 0x5000}}) {
+    ASSERT_EQ(client.map(mapped_at, 0x4000, fd), 0);
+    ASSERT_EQ(client.map(mapped_at + 0x4000, 0x4000, fd, 0x4000), 0);
+    ASSERT_EQ(client.map(mapped_at + 0xc000, 0x4000, -1), 0);
+    for (const auto& [address, bytes] : {std::pair{mapped_at, std::uint64_t{0x1000}},
+                                         {mapped_at - 0x1000, 0x2000},
+                                         {mapped_at + 0x7000, 0x2000},
+                                         {mapped_at - 0x1000, 0x20000},
+                                         {mapped_at + 0x8000, 0x5000}}) {
         EXPECT_EQ(client.map(address, bytes, -1), EEXIST) << std::hex << address;
     }
-    EXPECT_EQ(client.map(at + 0x8000, 0x4000, fd), 0) << "between two";
-    EXPECT_EQ(client.unmap(at, 0x2000), EINVAL) << "a part";
-    EXPECT_EQ(client.unmap(at + 0x2000, 0x2000), ENOENT);
-    EXPECT_EQ(client.unmap(at + 0x2000, 0x6000), EINVAL);
-    EXPECT_EQ(client.unmap(at, 0x8000), 0) << "two at once";
-    EXPECT_EQ(client.answer_as<vu::DmaUnmap>().address, at);
+    EXPECT_EQ(client.map(mapped_at + 0x8000, 0x4000, fd), 0) << "between two";
+    EXPECT_EQ(client.unmap(mapped_at, 0x2000), EINVAL) << "a part";
+    EXPECT_EQ(client.unmap(mapped_at + 0x2000, 0x2000), ENOENT);
+    EXPECT_EQ(client.unmap(mapped_at + 0x2000, 0x6000), EINVAL);
+    EXPECT_EQ(client.unmap(mapped_at, 0x8000), 0) << "two at once";
+    EXPECT_EQ(client.answer_as<vu::DmaUnmap>().address, mapped_at);
     EXPECT_EQ(client.answer_as<vu::DmaUnmap>().size, 0x8000u);
-    EXPECT_EQ(client.unmap(at, 0x8000), ENOENT);
+    EXPECT_EQ(client.unmap(mapped_at, 0x8000), ENOENT);
     EXPECT_EQ(client.map(~0xfffull, 0x1000, -1), 0) << "the last page of all";
     EXPECT_EQ(client.ask(Command::dma_unmap, vu::DmaUnmap{24, vu::unmap_all, 0, 0}), 0);
-    EXPECT_EQ(client.unmap(at + 0x8000, 0x4000), ENOENT);
+    EXPECT_EQ(client.unmap(mapped_at + 0x8000, 0x4000), ENOENT);
     served.with_model([](CopyDevice& model) {
         EXPECT_EQ(model.host().memory().regions(), 0u);
         EXPECT_GE(model.memory_changes, 7u);
@@ -62,7 +61,7 @@ pci::Message serve_memory(RawClient& client, std::span<std::byte> memory, unsign
         if (message.is_reply()) return message;
         vu::DmaAccess access{};
         std::memcpy(&access, message.payload.data(), sizeof access);
-        const auto place = memory.subspan(access.address - at, access.count);
+        const auto place = memory.subspan(access.address - mapped_at, access.count);
         auto payload = bytes_of(access);
         if (message.header.command == static_cast<std::uint16_t>(Command::dma_read)) {
             ++reads;
@@ -83,9 +82,9 @@ TEST_F(VfioUserServer, MemoryWithoutAFileIsAskedFor) {
     RawClient client(served.path());
     ASSERT_TRUE(client.negotiate());
     std::vector<std::byte> memory(mapped_bytes);
-    ASSERT_EQ(client.map(at, mapped_bytes, -1), 0);
+    ASSERT_EQ(client.map(mapped_at, mapped_bytes, -1), 0);
     set_up_ring(client);
-    describe(memory.data(), at + 0x1000, at + 0x2000, 700);
+    describe(memory.data(), mapped_at + 0x1000, mapped_at + 0x2000, 700);
     for (unsigned i = 0; i < 700; ++i) memory[0x1000 + i] = static_cast<std::byte>(i * 7);
     ASSERT_TRUE(client.send(RawClient::message(Command::region_write, register_write(cd::doorbell, 1, 4), 100)));
     // A command that arrives meanwhile waits its turn.
@@ -108,7 +107,7 @@ TEST_F(VfioUserServer, WrongAnswersToARequestForMemory) {
         SCOPED_TRACE(static_cast<int>(wrong));
         RawClient client(served.path());
         ASSERT_TRUE(client.negotiate());
-        ASSERT_EQ(client.map(at, mapped_bytes, -1), 0);
+        ASSERT_EQ(client.map(mapped_at, mapped_bytes, -1), 0);
         set_up_ring(client);
         ASSERT_TRUE(client.send(RawClient::message(Command::region_write, register_write(cd::doorbell, 1, 4), 100)));
         pci::Message message;
@@ -173,19 +172,19 @@ TEST_F(VfioUserServer, AFileThatShrinksCostsACommandNotTheProcess) {
         auto* const mine =
             static_cast<std::byte*>(::mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0));
         ASSERT_NE(mine, MAP_FAILED);
-        ASSERT_EQ(client.map(at, mapped_bytes, file.get()), 0);
+        ASSERT_EQ(client.map(mapped_at, mapped_bytes, file.get()), 0);
         set_up_ring(client);
-        describe(mine, at + 0x1000, at + 0x2000, 512);
+        describe(mine, mapped_at + 0x1000, mapped_at + 0x2000, 512);
         std::memset(mine + 0x1000, 0x77, 512);
         ASSERT_EQ(client.write_register(cd::doorbell, 1, 4), 0);
         EXPECT_EQ(client.read_register(cd::failures, 4), 0u);
         EXPECT_EQ(mine[0x2000 + 511], std::byte{0x77}) << "it works while it has its size";
         served.with_model([](CopyDevice& model) {
             const pci::MemoryHold hold = model.host().memory().hold();
-            EXPECT_EQ(hold.find(at, 512, pci::Access::read).data, nullptr) << "never by pointer";
+            EXPECT_EQ(hold.find(mapped_at, 512, pci::Access::read).data, nullptr) << "never by pointer";
         });
-        describe(mine + sizeof(cd::Descriptor), at + 0x1000, at + 0x8000, 512);
-        describe(mine + 2 * sizeof(cd::Descriptor), at + 0x8000, at + 0x1000, 512);
+        describe(mine + sizeof(cd::Descriptor), mapped_at + 0x1000, mapped_at + 0x8000, 512);
+        describe(mine + 2 * sizeof(cd::Descriptor), mapped_at + 0x8000, mapped_at + 0x1000, 512);
         ASSERT_EQ(::ftruncate(file.get(), 0x4000), 0);
         ASSERT_EQ(client.write_register(cd::doorbell, 3, 4), 0);
         EXPECT_EQ(client.read_register(cd::failures, 4), 2u);
@@ -209,16 +208,16 @@ TEST_F(VfioUserServer, OnlyASealedMemoryFileIsMapped) {
             [&](CopyDevice& model) { is = model.host().memory().hold().find(address, 1, access).data != nullptr; });
         return is;
     };
-    ASSERT_EQ(client.map(at, 0x1000, sealed.fd()), 0);
-    EXPECT_TRUE(by_pointer(at, pci::Access::read) && by_pointer(at, pci::Access::write));
-    ASSERT_EQ(client.map(at + 0x10000, 0x1000, sealed.fd(), 0, vu::dma_readable), 0);
-    EXPECT_TRUE(by_pointer(at + 0x10000, pci::Access::read));
-    EXPECT_FALSE(by_pointer(at + 0x10000, pci::Access::write)) << "read only";
+    ASSERT_EQ(client.map(mapped_at, 0x1000, sealed.fd()), 0);
+    EXPECT_TRUE(by_pointer(mapped_at, pci::Access::read) && by_pointer(mapped_at, pci::Access::write));
+    ASSERT_EQ(client.map(mapped_at + 0x10000, 0x1000, sealed.fd(), 0, vu::dma_readable), 0);
+    EXPECT_TRUE(by_pointer(mapped_at + 0x10000, pci::Access::read));
+    EXPECT_FALSE(by_pointer(mapped_at + 0x10000, pci::Access::write)) << "read only";
     std::array<int, 2> pipe{};
     ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
     const pci::OwnedFd ends[] = {pci::OwnedFd(pipe[0]), pci::OwnedFd(pipe[1])};
-    ASSERT_EQ(client.map(at + 0x20000, 0x1000, pipe[0]), 0) << "as if nothing had come along";
-    EXPECT_FALSE(by_pointer(at + 0x20000, pci::Access::read));
+    ASSERT_EQ(client.map(mapped_at + 0x20000, 0x1000, pipe[0]), 0) << "as if nothing had come along";
+    EXPECT_FALSE(by_pointer(mapped_at + 0x20000, pci::Access::read));
     EXPECT_EQ(::ftruncate(sealed.fd(), 0), -1);
 }
 
@@ -226,21 +225,21 @@ TEST_F(VfioUserServer, UnmappingWaitsForThoseWhoHoldTheMemory) {
     RawClient client(served.path());
     ASSERT_TRUE(client.negotiate());
     const auto memory = shared_memory();
-    ASSERT_EQ(client.map(at, mapped_bytes, memory.fd()), 0);
+    ASSERT_EQ(client.map(mapped_at, mapped_bytes, memory.fd()), 0);
     pci::MemoryHold hold;
     Segment piece{};
     served.with_model([&](CopyDevice& model) {
         hold = model.host().memory().hold();
-        piece = hold.find(at + 8, 1 << 20, pci::Access::write);
+        piece = hold.find(mapped_at + 8, 1 << 20, pci::Access::write);
     });
     ASSERT_EQ(piece.bytes, mapped_bytes - 8);
-    ASSERT_TRUE(
-        client.send(RawClient::message(Command::dma_unmap, bytes_of(vu::DmaUnmap{24, 0, at, mapped_bytes}), 50)));
+    ASSERT_TRUE(client.send(
+        RawClient::message(Command::dma_unmap, bytes_of(vu::DmaUnmap{24, 0, mapped_at, mapped_bytes}), 50)));
     // It is unmapped for everybody new, but not answered.
     for (bool gone = false; !gone;) {
         served.with_model([&](CopyDevice& model) {
             std::uint32_t value = 0;
-            gone = !model.host().memory().load(at, value);
+            gone = !model.host().memory().load(mapped_at, value);
         });
     }
     pollfd one{client.fd(), POLLIN, 0};
@@ -261,10 +260,10 @@ TEST_F(VfioUserServer, AHoldOutlivesItsClient) {
     {
         RawClient client(served.path());
         ASSERT_TRUE(client.negotiate());
-        ASSERT_EQ(client.map(at, mapped_bytes, memory.fd()), 0);
+        ASSERT_EQ(client.map(mapped_at, mapped_bytes, memory.fd()), 0);
         served.with_model([&](CopyDevice& model) {
             hold = model.host().memory().hold();
-            piece = hold.find(at, mapped_bytes, pci::Access::write);
+            piece = hold.find(mapped_at, mapped_bytes, pci::Access::write);
         });
     }
     RawClient next(served.path());  // waits in the queue
