@@ -24,10 +24,6 @@ namespace mqblk::pci {
 
 namespace {
 
-constexpr std::uint64_t ones(unsigned bytes) noexcept {
-    return ~std::uint64_t{0} >> (64 - 8 * bytes);
-}
-
 /// The IOMMU's table.
 class VfioBackend final : public DmaBackend {
   public:
@@ -205,11 +201,11 @@ void VfioFunction::map_areas(Region& region, std::span<const std::byte> space) c
 
 std::uint32_t VfioFunction::config_read(unsigned offset, unsigned bytes) noexcept {
     std::uint32_t value = 0;
-    if (lost() || offset + bytes > config_.bytes) return static_cast<std::uint32_t>(ones(bytes));
+    if (lost() || offset + bytes > config_.bytes) return static_cast<std::uint32_t>(all_ones(bytes));
     const auto got = ::pread(device_.device.get(), &value, bytes, static_cast<off_t>(config_.offset + offset));
     if (got != static_cast<ssize_t>(bytes) || (offset == reg::vendor_id && (value & 0xffff) == 0xffff)) {
         note_lost();
-        return static_cast<std::uint32_t>(ones(bytes));
+        return static_cast<std::uint32_t>(all_ones(bytes));
     }
     return value;
 }
@@ -234,7 +230,7 @@ Result<Bar> VfioFunction::bar_at(unsigned index, std::uint64_t offset) {
 
 std::uint64_t VfioFunction::bar_read(unsigned bar, std::uint64_t offset, unsigned bytes) noexcept {
     const Region& region = bars_[bar];
-    if (offset >= region.bytes || offset % bytes != 0 || lost()) return ones(bytes);
+    if (offset >= region.bytes || offset % bytes != 0 || lost()) return all_ones(bytes);
     for (const Area& area : region.areas) {
         if (offset - area.offset >= area.bytes) continue;
         const Bar mapped(*this, bar, region.bytes, area.memory, area.offset, area.bytes);
@@ -251,7 +247,7 @@ std::uint64_t VfioFunction::bar_read(unsigned bar, std::uint64_t offset, unsigne
     }
     std::uint64_t value = 0;
     const auto got = ::pread(device_.device.get(), &value, bytes, static_cast<off_t>(region.offset + offset));
-    return got == static_cast<ssize_t>(bytes) ? value : ones(bytes);
+    return got == static_cast<ssize_t>(bytes) ? value : all_ones(bytes);
 }
 
 void VfioFunction::bar_write(unsigned bar, std::uint64_t offset, unsigned bytes, std::uint64_t value) noexcept {
