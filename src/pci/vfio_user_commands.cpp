@@ -115,7 +115,7 @@ int VfioUserSession::irq_info(Payload payload, Reply& reply) const {
 
 int VfioUserSession::set_irqs(Message& message) {
     const auto request = take<vu::IrqSet>(message.payload);
-    if (!request || request->argument_size != message.payload.size()) return EINVAL;
+    if (!request || request->argument_size < sizeof *request) return EINVAL;
     return interrupts_.set(core_, *request, Payload(message.payload).subspan(sizeof *request), std::move(message.fds));
 }
 

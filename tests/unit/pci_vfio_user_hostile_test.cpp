@@ -145,7 +145,7 @@ const Refused refused[] = {
     {"a short request", Command::region_write_multi, std::vector<std::byte>(7), EINVAL},
 
     {"a short request", Command::device_set_irqs, std::vector<std::byte>(19), EINVAL},
-    {"another length", Command::device_set_irqs, irqs_payload(33, 2, 0, 0, 0, 21), EINVAL},
+    {"a length of its own", Command::device_set_irqs, irqs_payload(33, 2, 0, 0, 0, 19), EINVAL},
     {"interrupt type 5", Command::device_set_irqs, irqs_payload(33, 5, 0, 0), EINVAL},
     {"none from 1", Command::device_set_irqs, irqs_payload(33, 2, 1, 0), EINVAL},
     {"one too many", Command::device_set_irqs, irqs_payload(36, 2, 0, cd::vectors + 1), EINVAL},
