@@ -39,16 +39,15 @@ TEST_F(VfioUserServer, MappingsDoNotOverlapAndGoAsTheyCame) {
     }
     EXPECT_EQ(client.map(mapped_at + 0x8000, 0x4000, fd), 0) << "between two";
     EXPECT_EQ(client.unmap(mapped_at, 0x2000), EINVAL) << "a part";
-    EXPECT_EQ(client.unmap(mapped_at + 0x2000, 0x2000), ENOENT);
+    EXPECT_EQ(client.unmap(mapped_at + 0x2000, 0x2000), EINVAL);
     EXPECT_EQ(client.unmap(mapped_at + 0x2000, 0x6000), EINVAL);
     EXPECT_EQ(client.unmap(mapped_at, 0x8000), 0) << "two at once";
     EXPECT_EQ(client.answer_as<vu::DmaUnmap>().address, mapped_at);
     EXPECT_EQ(client.answer_as<vu::DmaUnmap>().size, 0x8000u);
-    EXPECT_EQ(client.unmap(mapped_at, 0x8000), ENOENT);
+    EXPECT_EQ(client.unmap(mapped_at, 0x8000), 0) << "nothing any more";
     EXPECT_EQ(client.map(~0xfffull, 0x1000, -1), 0) << "the last page of all";
     EXPECT_EQ(client.ask(Command::dma_unmap, vu::DmaUnmap{24, vu::unmap_all, 0, 0}), 0);
-    EXPECT_EQ(client.unmap(mapped_at + 0x8000, 0x4000), ENOENT);
-    served.with_model([](CopyDevice& model) {
+        served.with_model([](CopyDevice& model) {
         EXPECT_EQ(model.host().memory().regions(), 0u);
         EXPECT_GE(model.memory_changes, 7u);
     });

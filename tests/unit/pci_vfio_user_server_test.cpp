@@ -37,6 +37,7 @@ TEST_F(VfioUserServer, DescribesItsDevice) {
         EXPECT_EQ(region.index, i);
         EXPECT_EQ(region.size, sizes[i]) << i;
         EXPECT_EQ(region.flags & 3, sizes[i] != 0 ? 3u : 0u) << i;
+        EXPECT_EQ(region.capability_offset, i == 2 ? 32u : 0u) << i;
         EXPECT_TRUE(client.answer().fds.empty()) << "no room was given for the areas";
     }
     ASSERT_EQ(client.ask(Command::device_get_region_info, vu::RegionInfo{4096, 0, 2, 0, 0, 0}), 0);
