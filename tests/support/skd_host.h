@@ -125,7 +125,9 @@ class SkdHost {
         using enum skdw::MessageType;
         if (!wait_state(skdw::DriveState::init)) return false;
         if (skdw::protocol_major_of(mailbox(skdw::make_message(fitfw_init))) != 1) return false;
-        depth_ = skdw::message_data(mailbox(skdw::make_message(get_cmdq_depth)));
+        const std::uint32_t depth = mailbox(skdw::make_message(get_cmdq_depth));
+        if (depth == 0) return false;
+        depth_ = skdw::message_data(depth);
         if (mailbox(skdw::make_message(set_compq_depth, skdw::completion_depth)) == 0) return false;
         write64(skdw::reg::msg_to_device_arg, ring_.address());
         if (mailbox(skdw::make_message(set_compq_addr)) == 0) return false;
