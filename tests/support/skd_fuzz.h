@@ -21,6 +21,7 @@ namespace mqblk::test {
 
 class SkdFuzz {
   public:
+    static constexpr std::uint64_t memory_address = 1ull << 32;
     static constexpr std::size_t memory_bytes = 64 << 10;
     static constexpr std::size_t ring_offset = 48 << 10;
 
@@ -32,6 +33,7 @@ class SkdFuzz {
         function_ = pci::make_in_process(std::move(card), *reactor_, {.reaches_everything = false}).value();
         bar_.emplace(function_->bar(wire::skd::register_bar).value());
         memory_ = function_->dma().allocate(memory_bytes).value();
+        if (memory_.address() != memory_address) std::abort();  // the corpus names it
         function_->set_bus_master(true);
     }
 
