@@ -16,6 +16,11 @@ template <class T>
 concept RegisterInteger = std::same_as<T, std::uint8_t> || std::same_as<T, std::uint16_t> ||
                           std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t>;
 
+/// What a register of that many bytes reads as where there is none.
+[[nodiscard]] constexpr std::uint64_t all_ones(unsigned bytes) noexcept {
+    return ~std::uint64_t{0} >> (64 - 8 * bytes);
+}
+
 /// Carries the accesses that are not to mapped memory. Offsets are within the BAR, `bytes` is 1, 2, 4 or 8.
 class BarAccess {
   public:

@@ -153,9 +153,8 @@ int ClientMemory::unmap(std::uint64_t address, std::uint64_t bytes) {
     const std::uint64_t last = address + (bytes - 1);
     const auto first = regions_.lower_bound(address);
     const auto end = regions_.upper_bound(last);
-    if (first == end) return ENOENT;
     // A part of a range cannot go: neither of the last one nor of one that began before.
-    if (std::prev(end)->second->bytes() - 1 > last - std::prev(end)->first) return EINVAL;
+    if (first != end && std::prev(end)->second->bytes() - 1 > last - std::prev(end)->first) return EINVAL;
     if (first != regions_.begin()) {
         const auto before = std::prev(first);
         if (address - before->first < before->second->bytes()) return EINVAL;

@@ -46,7 +46,8 @@ class ClientMemory {
 
     /// 0 or the errno for the reply.
     [[nodiscard]] int map(const wire::vfio_user::DmaMap& request, OwnedFd file);
-    /// A range that was mapped, or one that covers several wholly. Their memory is gone once drained().
+    /// A range that was mapped, one that covers several wholly, or one without any: as Linux's VFIO takes it, and as
+    /// QEMU with an IOMMU asks for it. Their memory is gone once drained().
     [[nodiscard]] int unmap(std::uint64_t address, std::uint64_t bytes);
     void unmap_all();
 

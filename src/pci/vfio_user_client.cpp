@@ -39,14 +39,10 @@ T front_of(const Message& message) noexcept {
     return value;
 }
 
-constexpr std::uint64_t ones(unsigned bytes) noexcept {
-    return ~std::uint64_t{0} >> (64 - 8 * bytes);
-}
-
 std::uint64_t read_region(VfioUserLink& link, std::uint32_t region, std::uint64_t offset, unsigned bytes) noexcept {
     const vu::RegionAccess request{offset, region, bytes};
     const auto answer = link.ask(vu::Command::region_read, bytes_of(request), sizeof request);
-    if (!answer || answer->payload.size() != sizeof request + bytes) return ones(bytes);
+    if (!answer || answer->payload.size() != sizeof request + bytes) return all_ones(bytes);
     std::uint64_t value = 0;
     std::memcpy(&value, answer->payload.data() + sizeof request, bytes);
     return value;
@@ -313,7 +309,7 @@ void VfioUserFunction::region_write(std::uint32_t region, std::uint64_t offset, 
 }
 
 std::uint64_t VfioUserFunction::bar_read(unsigned bar, std::uint64_t offset, unsigned bytes) noexcept {
-    if (offset >= bars_[bar].bytes || offset % bytes != 0 || lost()) return ones(bytes);
+    if (offset >= bars_[bar].bytes || offset % bytes != 0 || lost()) return all_ones(bytes);
     for (const MappedArea& area : bars_[bar].areas) {
         if (offset - area.offset < area.bytes) {
             std::uint64_t value = 0;
@@ -330,7 +326,7 @@ void VfioUserFunction::bar_write(unsigned bar, std::uint64_t offset, unsigned by
 }
 
 std::uint32_t VfioUserFunction::config_read(unsigned offset, unsigned bytes) noexcept {
-    if (offset + bytes > config_bytes_ || lost()) return static_cast<std::uint32_t>(ones(bytes));
+    if (offset + bytes > config_bytes_ || lost()) return static_cast<std::uint32_t>(all_ones(bytes));
     return static_cast<std::uint32_t>(read_region(*link(), vu::config_region, offset, bytes));
 }
 
