@@ -53,7 +53,7 @@ TEST(SkdCard, AnswersMailboxMessagesWithTheirType) {
     EXPECT_EQ(host.mailbox(0x0800abcd), 0x0800abcdu);
     EXPECT_EQ(host.mailbox(0x05000000), 0u) << "no ring, no queue to arm";
     EXPECT_EQ(host.mailbox(0x77000000), 0u);
-    host.bar().write64(reg::msg_to_device_arg, host.ring_address() + 4);
+    host.write64(reg::msg_to_device_arg, host.ring_address() + 4);
     EXPECT_EQ(host.mailbox(0x04000000), 0u) << "a ring that is not aligned";
     // The argument in halves.
     host.write(reg::msg_to_device_arg, static_cast<std::uint32_t>(host.ring_address()));
