@@ -3,6 +3,7 @@
 // Getting TCP connections: connecting with a bound on time, and listening.
 #include "fabric/tcp.h"
 
+#include "base/retry.h"
 #include "fabric/errors.h"
 #include "fabric/socket.h"
 #include "reactor/reactor.h"
@@ -101,7 +102,8 @@ Result<Socket> bind_and_listen(const SocketAddress& at) {
     Socket socket(::socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int on = 1;
     if (socket.fd() >= 0 && ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-        ::bind(socket.fd(), at.get(), at.bytes) == 0 && ::listen(socket.fd(), listen_backlog) == 0) {
+        retry_while(EADDRINUSE, [&] { return ::bind(socket.fd(), at.get(), at.bytes); }) == 0 &&
+        retry_while(EADDRINUSE, [&] { return ::listen(socket.fd(), listen_backlog); }) == 0) {
         return socket;
     }
     return std::unexpected(listen_error(errno, at.to_address()));

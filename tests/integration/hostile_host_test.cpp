@@ -2,7 +2,7 @@
 //
 // Hosts that break the rules of NVMe/TCP, against a real target over loopback: each violation costs its connection,
 // with the right status, and nothing else.
-#include "support/tcp_served.h"
+#include "scripted_session.h"
 
 #include <gtest/gtest.h>
 
@@ -15,42 +15,7 @@ using namespace wire;
 using namespace wire::nvme_tcp;
 namespace io_opcode = wire::nvme::io_opcode;
 
-constexpr std::uint32_t transfer_bytes = 65536, most_h2c_data = 256 * 1024;
-
-Bytes pattern_of(std::size_t bytes, std::uint64_t seed) {
-    Bytes data(bytes);
-    SeededRandom random(seed);
-    for (auto& byte : data) byte = static_cast<std::byte>(random.next());
-    return data;
-}
-
-constexpr Digests all_digests[] = {{false, false}, {true, false}, {false, true}, {true, true}};
-
-/// An admin queue and one I/O queue of a controller.
-struct Session {
-    Session(const Served& served, Digests digests, std::uint32_t max_r2t = 0, std::uint16_t sq_size = 127,
-            std::uint8_t hpda = 0)
-        : admin(served.dial()), io(served.dial()) {
-        EXPECT_TRUE(admin->initialize(digests));
-        const auto connected = admin->connect(0, served_nqn, 0xffff);
-        EXPECT_TRUE(connected && nvme::status_of(*connected) == 0);
-        EXPECT_TRUE(admin->enable());
-        EXPECT_TRUE(io->initialize(digests, max_r2t, hpda));
-        const auto joined = io->connect(1, served_nqn, static_cast<std::uint16_t>(connected->result), sq_size);
-        EXPECT_TRUE(joined && nvme::status_of(*joined) == 0);
-    }
-    /// Announces a write of 64 KiB and gets the R2T for it.
-    R2T write(std::uint16_t id, std::uint64_t block = 0, std::uint32_t bytes = transfer_bytes) {
-        EXPECT_TRUE(io->send(io->capsule(ScriptedHost::io(io_opcode::write, id, block, bytes / 512))));
-        const auto r2t = io->expect<R2T>();
-        EXPECT_TRUE(r2t && r2t->cccid == id && r2t->r2to == 0u);
-        return r2t.value_or(R2T{});
-    }
-    std::optional<Bytes> read(std::uint64_t block, std::uint32_t bytes) {
-        return io->read(ScriptedHost::io(io_opcode::read, 0x77, block, bytes / 512));
-    }
-    std::unique_ptr<ScriptedHost> admin, io;
-};
+constexpr std::uint32_t most_h2c_data = 256 * 1024;
 
 void expect_works(const Served& served) {
     Session session(served, {});
@@ -105,32 +70,6 @@ TEST_P(HostileHost, ValidTransferInOddPieces) {
             const auto back = session.read(8, bytes);
             ASSERT_TRUE(back);
             EXPECT_TRUE(*back == data) << bytes << " bytes, MAXR2T " << max_r2t;
-        }
-    }
-}
-
-// A host that never heard of MAXH2CDATA answers an R2T with one PDU (Linux before 5.18).
-TEST_P(HostileHost, EveryR2TFitsOnePdu) {
-    for (const std::uint32_t limit : {4096u, 65536u, device::nvme::TcpTarget::Options{}.max_h2c_data_bytes}) {
-        ServedOptions options;
-        options.tcp.max_h2c_data_bytes = limit;
-        Served served(options);
-        for (const std::uint32_t max_r2t : {0u, 3u}) {
-            Session session(served, GetParam(), max_r2t);
-            const std::uint32_t bytes = 1u << 20;
-            const Bytes data = pattern_of(bytes, limit + max_r2t);
-            ASSERT_TRUE(session.io->send(session.io->capsule(ScriptedHost::io(io_opcode::write, 9, 0, bytes / 512))));
-            for (std::uint32_t sent = 0; sent < bytes;) {
-                const auto r2t = session.io->expect<R2T>();
-                ASSERT_TRUE(r2t) << "after " << sent << " bytes, MAXH2CDATA " << limit;
-                ASSERT_LE(r2t->r2tl, limit);
-                const auto piece = std::span(data).subspan(r2t->r2to, r2t->r2tl);
-                ASSERT_TRUE(session.io->send(session.io->h2c_data(9, r2t->ttag, r2t->r2to, piece, true)));
-                sent += r2t->r2tl;
-            }
-            const auto response = session.io->expect<CapsuleResp>();
-            ASSERT_TRUE(response && nvme::status_of(response->completion) == 0);
-            EXPECT_TRUE(session.read(0, bytes) == data);
         }
     }
 }

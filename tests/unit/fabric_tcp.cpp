@@ -7,8 +7,10 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <future>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace mqblk::fabric {
@@ -199,6 +201,19 @@ TEST_F(Tcp, AnAddressInUseIsNamedWithARemedy) {
     EXPECT_EQ(second.error().code(), Errc::already_exists);
     EXPECT_THAT(second.error().message(), HasSubstr(listener->address().to_string()));
     EXPECT_THAT(second.error().message(), HasSubstr("in use; choose another port"));
+}
+
+// As after a kill: the process is gone, its listener goes a moment later.
+TEST_F(Tcp, APortThatIsAboutToBeFreeIsWaitedFor) {
+    std::promise<Address> held;
+    std::thread dying([&held, this] {
+        const auto own_reactor = test::uring_reactor();
+        const auto first = network->listen(*own_reactor, {"127.0.0.1", 0}, [](const Network::Token&) {});
+        held.set_value((*first)->address());
+        std::this_thread::sleep_for(100ms);
+    });
+    EXPECT_TRUE(network->listen(*reactor, held.get_future().get(), [](const Network::Token&) {}));
+    dying.join();
 }
 
 TEST_F(Tcp, ANameThatDoesNotResolveIsAnError) {

@@ -9,9 +9,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/loop.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <chrono>
+#include <thread>
 
 namespace mqblk::driver::file {
 namespace {
@@ -107,6 +111,21 @@ TEST(FileOpen, OneWriterOrManyReaders) {
     ASSERT_TRUE(first && second);
     EXPECT_TRUE((*first)->read_only());
     EXPECT_FALSE(open(writer));
+}
+
+// As after a kill: the process is gone, its lock goes a moment later.
+TEST(FileOpen, ALockThatIsAboutToGoIsWaitedFor) {
+    const ScratchDirectory directory;
+    const std::string path = directory.file("disk");
+    make_file(path, 1 << 20);
+    const int held = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(::flock(held, LOCK_EX), 0);
+    std::thread dying([held] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        ::close(held);
+    });
+    EXPECT_TRUE(open(options_for(path)));
+    dying.join();
 }
 
 TEST(FileOpen, AFileThatMayNotBeWrittenIsServedReadOnly) {

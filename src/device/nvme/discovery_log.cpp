@@ -22,7 +22,8 @@ wire::nvme::DiscoveryEntry describe(const PortConfig& port, const std::string& n
         entry.transport = wire::nvme::transport_type::loop;
     }
     entry.subsystem_type = wire::nvme::subsystem_type::nvme;
-    // Of a secure channel nothing is said, as other targets do: nvme-cli has no name for "not required" beside this bit.
+    // Of a secure channel nothing is said, as other targets do: nvme-cli has no name for "not required" beside this
+    // bit.
     entry.requirements = wire::nvme::discovery_requirement::flow_control_may_be_off;
     entry.port_id = static_cast<std::uint16_t>(port.id);
     entry.controller_id = wire::nvme::controller_id_dynamic;

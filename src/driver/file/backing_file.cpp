@@ -4,6 +4,8 @@
 // created for nothing is removed again.
 #include "driver/file/backing_file.h"
 
+#include "base/retry.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
@@ -98,7 +100,7 @@ Result<> BackingFile::open_descriptor(const Options& options) {
     } else if (!S_ISREG(status.st_mode)) {
         return refuse(Errc::invalid_argument, "is neither a regular file nor a block device");
     }
-    fd_ = ::open(path_.c_str(), flags, 0600);
+    fd_ = retry_while(EBUSY, [&] { return ::open(path_.c_str(), flags, 0600); });
     if (fd_ < 0 && (errno == EACCES || errno == EROFS || errno == EPERM) && exists && !options.disk.read_only) {
         return failed("cannot be opened for writing; give ro=1 to serve it as it is");
     }
@@ -109,7 +111,8 @@ Result<> BackingFile::open_descriptor(const Options& options) {
 }
 
 Result<> BackingFile::lock(bool read_only) {
-    if (::flock(fd_, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
+    const int kind = (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB;
+    if (retry_while(EWOULDBLOCK, [&] { return ::flock(fd_, kind); }) == 0) return {};
     if (errno != EWOULDBLOCK) return failed("cannot be locked");
     return refuse(Errc::already_exists, read_only ? "is open for writing elsewhere; close it there first"
                                                   : "is in use elsewhere; close it there first, or give ro=1 to both");

@@ -28,20 +28,20 @@ APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic no_timer_check mitigatio
 
 class Guest:
     """`work` is a folder of this guest's own; `forward` names ports of the guest that the host wants to reach; `disks` are
-    files that the guest has as /dev/vdb, /dev/vdc, … and writes to."""
+    files that the guest has as /dev/vdb, /dev/vdc, … and writes to. A guest that will be saved (saved.py) keeps its memory
+    in a file."""
 
-    def __init__(self, kernel, work, script, forward=(), disks=(), memory_mib=640, settings=None):
+    def __init__(self, kernel, work, script, forward=(), disks=(), memory_mib=640, in_file=False, settings=None):
         work.mkdir(parents=True, exist_ok=True)
         self.kernel, self.work, self.forward, self.memory_mib = kernel, work, forward, memory_mib
         self.disks = [word for number, path in enumerate(disks)
                       for word in ("-drive", f"file={path},format=raw,if=none,id=disk{number}",
                                    "-device", f"virtio-blk-pci,drive=disk{number}")]
         self.console = work / "console"
-        self.deadline = 0
-        self.buffer = b""
         self._write_initrd(script, settings or {})
         self.qemu = self.channel = self.qmp = None
-        self._start(["-initrd", work / "initrd", "-kernel", build.kernel_folder(kernel) / "vmlinux", "-append", APPEND])
+        self.power_on(["-initrd", work / "initrd", "-kernel", build.kernel_folder(kernel) / "vmlinux", "-append", APPEND],
+                      self.memory_file(share="on") if in_file else [])
         self.wait_for("booted", BOOT_S, f"a guest with Linux {kernel} did not boot")
 
     def _write_initrd(self, script, settings):
@@ -55,7 +55,13 @@ class Guest:
                              *((f"guest/{name}", regular, path.read_bytes()) for name, path in files.items()),
                              ("guest/settings", regular, lines.encode())])
 
-    def _start(self, boot):
+    def memory_file(self, share):
+        return ["-machine", "memory-backend=ram",
+                "-object", f"memory-backend-file,id=ram,size={self.memory_mib}M,mem-path={self.work}/memory,share={share}"]
+
+    def power_on(self, boot, memory):
+        """Starts QEMU, with its channel and monitor connected."""
+        self.buffer = b""
         forwards = "".join(f",hostfwd=tcp:127.0.0.1:0-:{port}" for port in self.forward)
         command = [
             QEMU, "-accel", "tcg,thread=multi,tb-size=256", "-machine", "q35", "-cpu", "max,-la57", "-smp", "2",
@@ -66,7 +72,7 @@ class Guest:
             "-drive", f"file={build.root_image()},format=raw,if=none,id=root,readonly=on",
             "-device", "virtio-blk-pci,drive=root", *self.disks,
             "-netdev", f"user,id=net{forwards}", "-device", "virtio-net-pci,netdev=net,romfile=,id=nic",
-            "-object", "rng-random,filename=/dev/urandom,id=random", "-device", "virtio-rng-pci,rng=random", *boot]
+            "-object", "rng-random,filename=/dev/urandom,id=random", "-device", "virtio-rng-pci,rng=random", *boot, *memory]
         with (self.work / "qemu").open("wb") as log:
             try:
                 self.qemu = process.start(command, stdout=log, stderr=log)

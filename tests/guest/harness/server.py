@@ -59,7 +59,6 @@ class Server:
     def restart(self):
         """Killed without warning and started again at once, on the same port."""
         self.kill()
-        (self.work / "ctl").unlink(missing_ok=True)
         self.start()
 
     def stop(self):
