@@ -67,8 +67,9 @@ Result<std::uint64_t> run_over_range(Session& session, const std::string& name, 
         (*channel)->submit(bio);
         while ((*channel)->outstanding() > 0) (*channel)->wait();
         if (bio.status != Status::ok) {
-            return fail(Errc::io, fmt::format("{}: {} of {} bytes at byte {} failed: {}", name, to_string(op), step,
-                                              range.offset + done, to_string(bio.status)));
+            const Errc code = bio.status == Status::not_supported ? Errc::not_supported : Errc::io;
+            return fail(code, fmt::format("{}: {} of {} bytes at byte {} failed: {}", name, to_string(op), step,
+                                          range.offset + done, to_string(bio.status)));
         }
         done += step;
     }

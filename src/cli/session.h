@@ -41,7 +41,7 @@ struct Range {
                                           std::optional<std::uint64_t> length);
 
 /// Carries out one operation without data over a range, in pieces that a signal can stop between. Returns the bytes
-/// done.
+/// done; not_supported: the device refused the operation itself.
 [[nodiscard]] Result<std::uint64_t> run_over_range(Session&, const std::string& name, Device&, Op, Range,
                                                    std::uint8_t flags);
 

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 
 namespace mqblk::test {
@@ -231,6 +232,36 @@ TEST(HostileTarget, HonestTargetWorks) {
     ASSERT_FALSE(wrong);
     EXPECT_NE(wrong.error().message().find("it has 1"), std::string::npos) << wrong.error().message();
     host.shut_down(**controller);
+}
+
+// A target that has not yet seen that a queue's last connection is closed refuses its next one: Linux's does, with
+// "qid 1 has already been created". That passes in a moment, and is no reason to wait as if the target were gone.
+TEST(HostileTarget, QueueStillTakenIsTriedAgainAtOnce) {
+    std::atomic<unsigned> refused{0};
+    ScriptedTarget target({.command = [&](Wire& wire, const nvme::Command& command, auto) {
+        if (command.opcode != nvme::admin_opcode::fabrics) return false;
+        const auto connect = std::bit_cast<nvme::ConnectCommand>(command);
+        if (connect.type != nvme::fabrics_type::connect || connect.queue_id == 0 || refused == 3) return false;
+        ++refused;
+        wire.respond(command.command_id, nvme::status::command_sequence_error | nvme::status::do_not_retry);
+        return true;
+    }});
+    HostSide host;
+    auto options = quick_options();
+    options.reconnect_delay = 1h;
+    options.ctrl_loss_tmo = 2h;
+    const auto controller = host.connect(target.port(), ScriptedTarget::nqn, options);
+    ASSERT_TRUE(controller) << controller.error().message();
+    {
+        const auto device = (*controller)->device(1);
+        ASSERT_TRUE(device);
+        const auto channel = (*device)->channel();
+        ASSERT_TRUE(channel);
+        std::vector<std::byte> block(4096);
+        EXPECT_EQ(run_bio(**channel, Op::read, 8, block), Status::ok);
+    }
+    host.shut_down(**controller);
+    EXPECT_EQ(refused, 3u);
 }
 
 // A second response to a command that has ended.

@@ -5,6 +5,7 @@
 #include "driver/nvme/controller_facts.h"
 #include "driver/nvme/host_identity.h"
 #include "driver/nvme/io_map.h"
+#include "driver/nvme/namespace_changes.h"
 #include "driver/nvme/namespace_facts.h"
 #include "driver/nvme/status_text.h"
 #include "wire/nvme_fabrics.h"
@@ -46,7 +47,12 @@ INSTANTIATE_TEST_SUITE_P(Table, NvmeStatus,
                                          MeaningCase{sc::reservation_conflict, Status::protection, false},
                                          MeaningCase{sc::unrecovered_read_error, Status::medium_error, true},
                                          MeaningCase{sc::compare_failure, Status::miscompare, false},
+                                         MeaningCase{sc::command_size_limit_exceeded, Status::not_supported, false},
+                                         MeaningCase{sc::internal_path_error, Status::transport, true},
+                                         MeaningCase{sc::ana_inaccessible, Status::transport, true},
+                                         MeaningCase{sc::controller_path_error, Status::transport, true},
                                          MeaningCase{0x2ff, Status::medium_error, true},
+                                         MeaningCase{0x3ff, Status::transport, true},
                                          MeaningCase{0x7ff, Status::io_error, true}));
 
 ControllerFacts plain_controller() {
@@ -90,13 +96,37 @@ TEST(NvmeNamespace, SizesAndLimits) {
     EXPECT_GT(read->limits.max_discard_sectors, 0u);
 }
 
-TEST(NvmeNamespace, NoLimitIsTheCommandsLimit) {
+TEST(NvmeNamespace, WithoutLimitDataIsHeldToWhatAnyTargetCanTake) {
     ControllerFacts controller = plain_controller();
     controller.max_transfer_bytes = 0;
-    const auto read = read_namespace(1, plain_namespace(), {}, controller);
-    ASSERT_TRUE(read);
-    EXPECT_EQ(read->limits.max_sectors, 65536u);
-    EXPECT_EQ(read->limits.max_write_zeroes_sectors, 65536u);
+    for (const std::uint8_t shift : {9, 12}) {
+        const auto read = read_namespace(1, plain_namespace(shift), {}, controller);
+        ASSERT_TRUE(read);
+        EXPECT_EQ(read->limits.max_sectors, 2048u);
+        EXPECT_EQ(read->limits.max_write_zeroes_sectors, 65536u << (shift - 9)) << "carries no data";
+    }
+}
+
+TEST(NvmeNamespace, ChangesAreTold) {
+    const auto with = [](std::uint32_t nsid, std::uint64_t sectors) {
+        NamespaceFacts facts;
+        facts.nsid = nsid;
+        facts.sectors = sectors;
+        return facts;
+    };
+    const NamespaceMap before{{1, with(1, 8)}, {2, with(2, 8)}, {4, with(4, 8)}, {5, with(5, 8)}, {6, with(6, 8)}};
+    NamespaceMap after{{1, with(1, 8)}, {4, with(4, 16)}, {5, with(5, 8)}, {6, with(6, 8)}, {7, with(7, 8)}};
+    after[5].ids.uuid = "another";
+    after[6].read_only = true;
+    EXPECT_EQ(describe_changes(before, before), "");
+    EXPECT_EQ(describe_changes(before, after),
+              "2 is gone, 4 has 8192 bytes now, 5 is another disk now, "
+              "6 is write-protected now, 7 is new");
+    NamespaceMap many;
+    for (std::uint32_t nsid = 1; nsid <= 1000; ++nsid) many.emplace(nsid, with(nsid, 8));
+    EXPECT_EQ(describe_changes(many, {}),
+              "1 is gone, 2 is gone, 3 is gone, 4 is gone, 5 is gone, 6 is gone, 7 is gone, 8 is gone, "
+              "and 992 more changes");
 }
 
 TEST(NvmeNamespace, ReadsIds) {

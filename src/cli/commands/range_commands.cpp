@@ -64,9 +64,13 @@ class RangeCommand final : public Command {
         }
         Signals signals;
         const auto begun = SteadyClock::read();
-        const auto done = op_ == Op::write_zeroes && limits.max_write_zeroes_sectors == 0
-                              ? write_zero_data(session, invocation, *device, *range)
-                              : run_over_range(session, uri_, **device, op_, *range, unmap_ ? bio_unmap : 0);
+        auto done = op_ == Op::write_zeroes && limits.max_write_zeroes_sectors == 0
+                        ? fail(Errc::not_supported, "no Write Zeroes")
+                        : run_over_range(session, uri_, **device, op_, *range, unmap_ ? bio_unmap : 0);
+        // A target may offer the operation and refuse it for this disk, as Linux's does for a file on tmpfs.
+        if (!done && done.error().code() == Errc::not_supported && op_ == Op::write_zeroes) {
+            done = write_zero_data(session, invocation, *device, *range);
+        }
         if (!done) return std::unexpected(done.error());
         const Moved moved{*done, std::chrono::duration<double>(SteadyClock::read() - begun).count(), Signals::caught()};
         report_moved(invocation, name_, moved);

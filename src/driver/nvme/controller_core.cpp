@@ -110,6 +110,7 @@ Task<bool> ControllerCore::recover() {
     event_timer_.cancel();
     session_.admin->close(Error(Errc::closed, fmt::format("the connection to {} was lost", title())));
     const Time start = reactor_.now();
+    const NamespaceMap before = namespaces_.facts();
     const Time deadline = options_.ctrl_loss_tmo < never - start ? start + options_.ctrl_loss_tmo : never;
     const Duration longest = options_.reconnect_delay * longest_reconnect_delay;
     for (Duration delay = options_.reconnect_delay;; delay = std::min(delay * 2, longest)) {
@@ -121,7 +122,10 @@ Task<bool> ControllerCore::recover() {
         attempt_result_.reset();
         attempt_.start(attempt());
         while (!attempt_result_ && !stop_wanted_ && reactor_.now() < deadline) co_await signal_.wait(deadline);
-        if (attempt_result_ && attempt_result_->has_value()) co_return true;
+        if (attempt_result_ && attempt_result_->has_value()) {
+            tell_recovery(start, before);
+            co_return true;
+        }
         if (attempt_result_) log_limited("nvme: reconnect", attempt_result_->error().message());
         // First the connection, so that nothing is written any more to what the attempt's frames own.
         session_.admin->close(Error(Errc::closed, fmt::format("the attempt to connect to {} was given up", title())));
@@ -130,6 +134,13 @@ Task<bool> ControllerCore::recover() {
     }
     log_warning(fmt::format("nvme: {} did not come back in time; its I/O fails from now on", title()));
     co_return false;
+}
+
+/// Who read that the connection was lost reads this too.
+void ControllerCore::tell_recovery(Time lost, const NamespaceMap& before) const {
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(reactor_.now() - lost).count();
+    log_limited("nvme: connected again", fmt::format("nvme: {}: connected again after {} ms", title(), ms));
+    tell_changes(before);
 }
 
 Task<void> ControllerCore::attempt() {

@@ -67,6 +67,7 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     Task<void> serve();
     Task<bool> recover();
     Task<void> attempt();
+    void tell_recovery(Time lost, const NamespaceMap& before) const;
     Task<void> stop();
     void finish(ControllerState);
     void request_reset(std::string reason);
@@ -84,6 +85,7 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     void ask_for_event();
     void on_event(std::uint32_t result);
     Task<void> rescan();
+    void tell_changes(const NamespaceMap& before) const;
 
     Reactor& reactor_;
     const HostOptions options_;

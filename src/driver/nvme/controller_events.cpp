@@ -71,6 +71,11 @@ void ControllerCore::on_event(std::uint32_t result) {
     event_timer_.arm(reactor_, reactor_.now() + least_event_period);
 }
 
+void ControllerCore::tell_changes(const NamespaceMap& before) const {
+    const std::string changes = describe_changes(before, namespaces_.facts());
+    if (!changes.empty()) log_info(fmt::format("nvme: {}: namespaces: {}", title(), changes));
+}
+
 Task<void> ControllerCore::rescan() {
     rescan_wanted_ = false;
     const auto changed = co_await read_changed_namespaces(session_);
@@ -78,8 +83,10 @@ Task<void> ControllerCore::rescan() {
     if (!changed) {
         done = std::unexpected(changed.error());
     } else {
+        const NamespaceMap before = namespaces_.facts();
         done = co_await scan_namespaces(session_, facts(), *changed, namespaces_,
                                         [this] { return stop_wanted_ || reset_wanted_; });
+        tell_changes(before);
     }
     if (!done) request_reset(done.error().message());
 }

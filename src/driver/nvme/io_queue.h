@@ -95,6 +95,8 @@ class IoQueue final : public block::HardwareQueue, private QueuePairEvents, priv
     OwnedTask connecting_;
     std::string connect_failure_;      ///< empty: it succeeded
     bool controller_unknown_ = false;  ///< the target does not know the controller any more
+    bool queue_taken_ = false;         ///< the target still has the last connection of this queue
+    unsigned times_taken_ = 0;         ///< in a row
     unsigned failures_ = 0;            ///< in a row
     Time first_failure_{};
     Timer settle_, again_, retry_;

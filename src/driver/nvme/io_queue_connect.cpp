@@ -18,6 +18,10 @@ using wire::nvme::ConnectData;
 namespace {
 constexpr unsigned failures_until_reset = 3;
 constexpr unsigned longest_delay = 10;  // times the reconnect delay
+// A queue that was just closed, by another channel or by a cancel, may be opened again before its target has seen the
+// close. Linux's then refuses it (nvmet: "qid 1 has already been created"); all tries together last a second.
+constexpr Duration first_delay_while_taken = std::chrono::milliseconds(4);
+constexpr unsigned most_times_taken = 8;
 }  // namespace
 
 /// The data of Connect: read by the transport until it is answered.
@@ -55,7 +59,7 @@ void IoQueue::association_changed() noexcept {
     view_ = view;
     switch (view.mode) {
         case Association::Mode::up:
-            failures_ = 0;
+            failures_ = times_taken_ = 0;
             start_connecting();
             return;
         case Association::Mode::down:
@@ -78,7 +82,7 @@ void IoQueue::start_connecting() {
 Task<void> IoQueue::connect() {
     const Association::Terms& terms = association_->terms();
     connect_failure_.clear();
-    controller_unknown_ = false;
+    controller_unknown_ = queue_taken_ = false;
     const Time deadline = reactor_.now() + terms.connect_timeout;
     auto pair =
         co_await terms.transport->open(reactor_, *this, {depth_, view_.in_capsule_bytes, terms.connect_timeout});
@@ -104,6 +108,8 @@ Task<void> IoQueue::connect() {
         const Error error = connect_error(terms, connect_answer_);
         connect_failure_ = error.message();
         controller_unknown_ = error.code() == Errc::closed;
+        const auto code = wire::nvme::status_of(connect_answer_) & wire::nvme::status::code_mask;
+        queue_taken_ = code == wire::nvme::status::command_sequence_error;
     }
     settle_.arm(reactor_, reactor_.now());
 }
@@ -121,6 +127,10 @@ void IoQueue::settle() {
 
 void IoQueue::connect_failed() {
     pair_.reset();
+    if (queue_taken_ && times_taken_ < most_times_taken) {
+        again_.arm(reactor_, reactor_.now() + first_delay_while_taken * (1u << times_taken_++));
+        return;
+    }
     const Association::Terms& terms = association_->terms();
     if (failures_++ == 0) first_failure_ = reactor_.now();
     if (reactor_.now() - first_failure_ >= terms.loss_timeout && phase_ != Phase::unreachable) {
@@ -136,7 +146,7 @@ void IoQueue::connect_failed() {
 }
 
 void IoQueue::go_live() {
-    failures_ = 0;
+    failures_ = times_taken_ = 0;
     phase_ = Phase::live;
     resend_waiting();
     queue_.restart();

@@ -16,7 +16,10 @@ using wire::nvme::IdentifyNamespace;
 namespace {
 
 constexpr unsigned least_block_shift = 9, most_block_shift = 12;
-constexpr std::uint32_t most_blocks = 65536;         ///< NLB is zero-based in 16 bits
+constexpr std::uint32_t most_blocks = 65536;  ///< NLB is zero-based in 16 bits
+/// Of one read or write where MDTS states no limit. The target has memory for each whole command at once: Linux's,
+/// which states none over TCP, was driven into a panic by 32 MiB each. About what Linux hosts send it (1280 KiB).
+constexpr std::uint64_t unstated_transfer_bytes = 1u << 20;
 constexpr std::uint32_t largest_granule = 1u << 20;  ///< a preferred size beyond this is not believed
 
 std::string hex_of(std::span<const std::uint8_t> bytes) {
@@ -92,7 +95,7 @@ void set_operations(const IdentifyNamespace& page, const ControllerFacts& contro
                     QueueLimits& limits) {
     const std::uint64_t most_bytes = std::uint64_t{most_blocks} << block_shift;
     const std::uint64_t transfer = controller.max_transfer_bytes;
-    limits.max_sectors = sectors_of(transfer == 0 ? most_bytes : std::min(transfer, most_bytes));
+    limits.max_sectors = sectors_of(std::min(transfer == 0 ? unstated_transfer_bytes : transfer, most_bytes));
     limits.max_segments = IoQueue::max_segments;
     limits.write_cache = controller.write_cache;
     limits.fua = controller.write_cache;

@@ -45,6 +45,16 @@ std::vector<std::uint32_t> NamespaceTable::list() const {
     return result;
 }
 
+NamespaceMap NamespaceTable::facts() const {
+    const std::scoped_lock lock(mutex_);
+    NamespaceMap result;
+    entries_.for_each(0, [&](std::uint32_t nsid, const Entry& entry) {
+        result.emplace(nsid, entry.facts);
+        return true;
+    });
+    return result;
+}
+
 bool NamespaceTable::contains(std::uint32_t nsid) const {
     const std::scoped_lock lock(mutex_);
     return entries_.load(nsid) != nullptr;

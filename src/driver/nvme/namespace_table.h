@@ -8,7 +8,7 @@
 #include "base/xarray.h"
 #include "block/queue.h"
 #include "driver/nvme/io_map.h"
-#include "driver/nvme/namespace_facts.h"
+#include "driver/nvme/namespace_changes.h"
 
 #include <mqblk/device.h>
 #include <mqblk/error.h>
@@ -33,6 +33,7 @@ class NamespaceTable {
 
     [[nodiscard]] std::vector<std::uint32_t> list() const;
     [[nodiscard]] bool contains(std::uint32_t nsid) const;
+    [[nodiscard]] NamespaceMap facts() const;
 
     /// The open disk of a namespace, or a new one on `queues()`. Errors name what there is.
     [[nodiscard]] Result<std::shared_ptr<Device>> open(std::uint32_t nsid, const std::string& controller,

@@ -24,7 +24,7 @@ struct StatusMeaning {
 constexpr std::array status_meanings{
     StatusMeaning{sc::success, Status::ok, Errc::io, "Successful Completion"},
     StatusMeaning{sc::invalid_opcode, Status::not_supported, Errc::not_supported, "Invalid Command Opcode"},
-    StatusMeaning{sc::invalid_field, Status::invalid, Errc::invalid_argument, "Invalid Field in Command"},
+    StatusMeaning{sc::invalid_field, Status::invalid, Errc::protocol, "Invalid Field in Command"},
     StatusMeaning{sc::command_id_conflict, Status::io_error, Errc::protocol, "Command ID Conflict"},
     StatusMeaning{sc::data_transfer_error, Status::transport, Errc::io, "Data Transfer Error"},
     StatusMeaning{sc::internal_error, Status::io_error, Errc::io, "Internal Error"},
@@ -32,8 +32,8 @@ constexpr std::array status_meanings{
     StatusMeaning{sc::aborted_queue_deleted, Status::aborted, Errc::closed, "Command Aborted due to SQ Deletion"},
     StatusMeaning{sc::invalid_namespace, Status::removed, Errc::not_found, "Invalid Namespace or Format"},
     StatusMeaning{sc::command_sequence_error, Status::io_error, Errc::protocol, "Command Sequence Error"},
-    StatusMeaning{sc::sgl_invalid_data_length, Status::invalid, Errc::invalid_argument, "Data SGL Length Invalid"},
-    StatusMeaning{sc::sgl_invalid_offset, Status::invalid, Errc::invalid_argument, "SGL Offset Invalid"},
+    StatusMeaning{sc::sgl_invalid_data_length, Status::invalid, Errc::protocol, "Data SGL Length Invalid"},
+    StatusMeaning{sc::sgl_invalid_offset, Status::invalid, Errc::protocol, "SGL Offset Invalid"},
     StatusMeaning{sc::keep_alive_expired, Status::transport, Errc::closed, "Keep Alive Timeout Expired"},
     StatusMeaning{sc::keep_alive_invalid, Status::invalid, Errc::invalid_argument, "Keep Alive Timeout Invalid"},
     StatusMeaning{sc::namespace_write_protected, Status::read_only, Errc::permission_denied,
@@ -51,12 +51,20 @@ constexpr std::array status_meanings{
     StatusMeaning{sc::connect_controller_busy, Status::io_error, Errc::no_space, "Connect Controller Busy"},
     StatusMeaning{sc::attempted_write_to_read_only, Status::read_only, Errc::invalid_argument,
                   "Attempted Write to Read Only Range, or Connect Invalid Parameters"},
+    // Linux's target says this of an operation that its disk turns out not to have.
+    StatusMeaning{sc::command_size_limit_exceeded, Status::not_supported, Errc::not_supported,
+                  "Command Size Limit Exceeded"},
     StatusMeaning{sc::connect_invalid_host, Status::protection, Errc::permission_denied, "Connect Invalid Host"},
     StatusMeaning{sc::authentication_required, Status::protection, Errc::permission_denied, "Authentication Required"},
     StatusMeaning{sc::write_fault, Status::medium_error, Errc::io, "Write Fault"},
     StatusMeaning{sc::unrecovered_read_error, Status::medium_error, Errc::io, "Unrecovered Read Error"},
     StatusMeaning{sc::compare_failure, Status::miscompare, Errc::io, "Compare Failure"},
     StatusMeaning{sc::access_denied, Status::protection, Errc::permission_denied, "Access Denied"},
+    StatusMeaning{sc::internal_path_error, Status::transport, Errc::io, "Internal Path Error"},
+    StatusMeaning{sc::ana_persistent_loss, Status::transport, Errc::io, "Asymmetric Access Persistent Loss"},
+    StatusMeaning{sc::ana_inaccessible, Status::transport, Errc::io, "Asymmetric Access Inaccessible"},
+    StatusMeaning{sc::ana_transition, Status::transport, Errc::io, "Asymmetric Access Transition"},
+    StatusMeaning{sc::controller_path_error, Status::transport, Errc::io, "Controller Pathing Error"},
     StatusMeaning{sc::host_path_error, Status::transport, Errc::io, "Host Pathing Error"},
     StatusMeaning{sc::host_aborted_command, Status::aborted, Errc::closed, "Command Aborted By Host"},
 };
@@ -72,7 +80,14 @@ const StatusMeaning* meaning_of(std::uint16_t status) noexcept {
 Status to_block_status(std::uint16_t status) noexcept {
     const StatusMeaning* const meaning = meaning_of(status);
     if (meaning != nullptr) return meaning->status;
-    return (status & 0x700) == 0x200 ? Status::medium_error : Status::io_error;
+    switch (status >> 8 & 7) {
+        case sc::type_media:
+            return Status::medium_error;
+        case sc::type_path:
+            return Status::transport;
+        default:
+            return Status::io_error;
+    }
 }
 
 std::string_view status_text(std::uint16_t status) noexcept {

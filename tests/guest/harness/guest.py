@@ -22,17 +22,21 @@ QEMU = "qemu-system-x86_64"
 NO_QEMU = f"there is no {QEMU}; install the package qemu-system-x86, or run ./test guest as root, which does"
 BOOT_S = 120
 TEST_S = 300
-APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off nokaslr tsc=reliable random.trust_cpu=on "
-          "cryptomgr.notests audit=0 net.ifnames=0 rdinit=/init")
+APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic no_timer_check mitigations=off nokaslr tsc=reliable "
+          "random.trust_cpu=on cryptomgr.notests audit=0 net.ifnames=0 rdinit=/init")
 
 
 class Guest:
-    """`work` is a folder of this guest's own; `forward` names ports of the guest that the host wants to reach. A guest
-    that will be saved (saved.py) keeps its memory in a file."""
+    """`work` is a folder of this guest's own; `forward` names ports of the guest that the host wants to reach; `disks` are
+    files that the guest has as /dev/vdb, /dev/vdc, … and writes to. A guest that will be saved (saved.py) keeps its memory
+    in a file."""
 
-    def __init__(self, kernel, work, script, forward=(), memory_mib=640, in_file=False, settings=None):
+    def __init__(self, kernel, work, script, forward=(), disks=(), memory_mib=640, in_file=False, settings=None):
         work.mkdir(parents=True, exist_ok=True)
         self.kernel, self.work, self.forward, self.memory_mib = kernel, work, forward, memory_mib
+        self.disks = [word for number, path in enumerate(disks)
+                      for word in ("-drive", f"file={path},format=raw,if=none,id=disk{number}",
+                                   "-device", f"virtio-blk-pci,drive=disk{number}")]
         self.console = work / "console"
         self._write_initrd(script, settings or {})
         self.qemu = self.channel = self.qmp = None
@@ -66,7 +70,7 @@ class Guest:
             "-chardev", f"socket,id=channel,path={self.work}/channel,server=on,wait=off", "-serial", "chardev:channel",
             "-qmp", f"unix:{self.work}/qmp,server=on,wait=off",
             "-drive", f"file={build.root_image()},format=raw,if=none,id=root,readonly=on",
-            "-device", "virtio-blk-pci,drive=root",
+            "-device", "virtio-blk-pci,drive=root", *self.disks,
             "-netdev", f"user,id=net{forwards}", "-device", "virtio-net-pci,netdev=net,romfile=,id=nic",
             "-object", "rng-random,filename=/dev/urandom,id=random", "-device", "virtio-rng-pci,rng=random", *boot, *memory]
         with (self.work / "qemu").open("wb") as log:
@@ -138,6 +142,13 @@ class Guest:
     def link(self, up):
         """Pulls the network cable, or puts it back; nobody is told."""
         self.qmp("set_link", name="nic", up=up)
+
+    def reset(self):
+        """The reset button: nothing is shut down, memory is lost, disks keep what they have, the peers hear nothing. The
+        guest boots again and its test begins anew."""
+        self.qmp("set-action", reboot="reset")
+        self.qmp("system_reset")
+        self.wait_for("booted", BOOT_S, f"the guest with Linux {self.kernel} did not boot again")
 
     def kill(self):
         """The power goes, and with it the sockets."""
