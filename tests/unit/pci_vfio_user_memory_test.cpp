@@ -47,7 +47,7 @@ TEST_F(VfioUserServer, MappingsDoNotOverlapAndGoAsTheyCame) {
     EXPECT_EQ(client.unmap(mapped_at, 0x8000), 0) << "nothing any more";
     EXPECT_EQ(client.map(~0xfffull, 0x1000, -1), 0) << "the last page of all";
     EXPECT_EQ(client.ask(Command::dma_unmap, vu::DmaUnmap{24, vu::unmap_all, 0, 0}), 0);
-        served.with_model([](CopyDevice& model) {
+    served.with_model([](CopyDevice& model) {
         EXPECT_EQ(model.host().memory().regions(), 0u);
         EXPECT_GE(model.memory_changes, 7u);
     });
