@@ -24,6 +24,16 @@ constexpr std::array table{
                 "  mqblk ctl --control /tmp/mqblk.sock remove 1\n"
                 "  mqblk ctl --control /tmp/mqblk.sock save target.json",
                 make_ctl},
+    CommandInfo{
+        "emulate", "Serve the model of a card on a vfio-user socket",
+        "Examples:\n"
+        "  mqblk emulate skd --socket /tmp/skd.sock ram://?size=64M\n"
+        "  mqblk emulate skd --socket /tmp/skd.sock file:///var/tmp/disk.img?size=1G --profile s1120\n"
+        "  mqblk emulate skd --socket /tmp/skd.sock ram://?size=64M --fault medium-error,lba=2048,blocks=8\n"
+        "  mqblk emulate skd --socket /tmp/skd.sock ram://?size=64M --fault late@1000,by=10s --fault busy@5000,for=2s\n"
+        "For a virtual machine, or for a driver in another process. Prints how to reach it, then `ready`. Ends\n"
+        "in order, with exit code 0, on Ctrl-C or SIGTERM.",
+        make_emulate},
     CommandInfo{"discover", "What subsystems a target offers", "Example:\n  mqblk discover 127.0.0.1:4420",
                 make_discover},
     CommandInfo{"list", "Namespaces of targets, with the URIs that name them",
