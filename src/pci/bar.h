@@ -52,9 +52,8 @@ class Bar {
     template <RegisterInteger T>
     [[nodiscard]] T read(std::uint64_t offset) const noexcept {
         if (const std::uint64_t place = offset - mapped_from_; place < mapped_bytes_) {
-            const T raw = *reinterpret_cast<const volatile T*>(mapped_ + place);
-            std::atomic_thread_fence(std::memory_order_acquire);
-            return in_host_order(raw);
+            return in_host_order(
+                std::atomic_ref(*reinterpret_cast<T*>(mapped_ + place)).load(std::memory_order_acquire));
         }
         return static_cast<T>(access_->bar_read(index_, offset, sizeof(T)));
     }
@@ -63,7 +62,8 @@ class Bar {
     void write(std::uint64_t offset, T value) const noexcept {
         if (const std::uint64_t place = offset - mapped_from_; place < mapped_bytes_) {
             order_before_device();
-            *reinterpret_cast<volatile T*>(mapped_ + place) = in_host_order(value);
+            std::atomic_ref(*reinterpret_cast<T*>(mapped_ + place))
+                .store(in_host_order(value), std::memory_order_release);
             return;
         }
         access_->bar_write(index_, offset, sizeof(T), value);
@@ -83,12 +83,11 @@ class Bar {
     [[nodiscard]] bool mapped(std::uint64_t offset) const noexcept { return offset - mapped_from_ < mapped_bytes_; }
 
   private:
-    /// Stores to DMA memory become visible before the register write that follows.
+    /// Stores to DMA memory become visible before the register write that follows, to devices as well: where the
+    /// write's own release order does not reach them.
     static void order_before_device() noexcept {
 #if defined(__aarch64__)
         asm volatile("dmb oshst" ::: "memory");
-#else
-        std::atomic_thread_fence(std::memory_order_release);
 #endif
     }
     template <RegisterInteger T>
