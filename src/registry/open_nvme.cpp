@@ -14,7 +14,7 @@ namespace {
 using driver::nvme::Controller;
 using driver::nvme::HostOptions;
 
-constexpr std::size_t longest_nqn_bytes = 223;
+constexpr std::size_t longest_uri_nqn_bytes = 223;
 constexpr std::uint64_t max_nsid = 0xfffffffe;
 
 struct NamespaceName {
@@ -33,9 +33,9 @@ Result<NamespaceName> read_name(const Uri& uri, const SchemeInfo& info, bool nqn
     NamespaceName name{uri.path.substr(0, slash), 0};
     if (!name.nqn.empty()) name.nqn.erase(0, 1);
     if (name.nqn.empty() == nqn_needed) return expected();
-    if (name.nqn.size() > longest_nqn_bytes) {
+    if (name.nqn.size() > longest_uri_nqn_bytes) {
         return fail(Errc::invalid_argument, fmt::format("{}: the NQN has {} bytes; at most {} are allowed", uri.scheme,
-                                                        name.nqn.size(), longest_nqn_bytes));
+                                                        name.nqn.size(), longest_uri_nqn_bytes));
     }
     const auto nsid = parse_number("NSID", std::string_view(uri.path).substr(slash + 1), 1, max_nsid);
     if (!nsid) return std::unexpected(nsid.error().in(uri.scheme));
