@@ -137,8 +137,16 @@ Outcome run_initiator(std::vector<Stream> streams, const Workload& workload) {
     }
 }
 
+/// Without the pauses of a congestion control that paces (BBR): they are no limit of the machine. Once established, a
+/// connection keeps them, so this comes before; what is accepted inherits it.
+int open_unpaced_socket() {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+    return fd;
+}
+
 int open_listener(sockaddr_in& address) {
-    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int listener = open_unpaced_socket();
     address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -155,7 +163,7 @@ void connect_all(unsigned count, std::vector<Stream>& target, std::vector<Stream
     sockaddr_in address{};
     const int listener = open_listener(address);
     for (unsigned i = 0; i < count; ++i) {
-        const int near = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const int near = open_unpaced_socket();
         if (near < 0 || ::connect(near, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) give_up("connect");
         const int far = ::accept(listener, nullptr, nullptr);
         if (far < 0) give_up("accept");

@@ -71,6 +71,11 @@ Socket::~Socket() {
     ::close(fd_);
 }
 
+bool SocketAddress::is_loopback() const noexcept {
+    if (family() == AF_INET) return ntohl(reinterpret_cast<const sockaddr_in&>(storage).sin_addr.s_addr) >> 24 == 127;
+    return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr);
+}
+
 SocketAddress SocketAddress::local_of(int fd) noexcept {
     SocketAddress address;
     address.bytes = sizeof address.storage;

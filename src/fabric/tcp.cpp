@@ -33,6 +33,7 @@ bool connected_to_itself(int fd) noexcept {
 Task<Result<std::unique_ptr<Connection>>> connect_once(Reactor& reactor, SocketAddress to, Time deadline) {
     Socket socket(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (socket.fd() < 0) co_return std::unexpected(Error::from_errno(errno, "create a TCP socket"));
+    if (to.is_loopback()) avoid_pacing(socket.fd());
     int error = ::connect(socket.fd(), to.get(), to.bytes) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
         Promise<int> ended;
@@ -101,6 +102,7 @@ void TcpListener::accept() {
 Result<Socket> bind_and_listen(const SocketAddress& at) {
     Socket socket(::socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int on = 1;
+    if (at.is_loopback()) avoid_pacing(socket.fd());  // what it accepts inherits it
     if (socket.fd() >= 0 && ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
         retry_while(EADDRINUSE, [&] { return ::bind(socket.fd(), at.get(), at.bytes); }) == 0 &&
         retry_while(EADDRINUSE, [&] { return ::listen(socket.fd(), listen_backlog); }) == 0) {

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstddef>
+#include <string_view>
 
 namespace mqblk::fabric {
 
@@ -106,6 +107,11 @@ void TcpConnection::on_ready(std::function<void()> ready) {
 }
 
 }  // namespace
+
+void avoid_pacing(int fd) noexcept {
+    constexpr std::string_view unpaced = "reno";  // every kernel has it, and any user may choose it
+    ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), unpaced.size());
+}
 
 std::unique_ptr<Connection> make_tcp_connection(Reactor& reactor, Socket socket) {
     const int on = 1;

@@ -2,9 +2,12 @@
 //
 // TCP over loopback: connecting, its errors, and streams that arrive as they were sent.
 #include "fabric/tcp.h"
+
+#include "fabric/socket.h"
 #include "reactor_support.h"
 
 #include <gmock/gmock.h>
+#include <netinet/tcp.h>
 
 #include <array>
 #include <future>
@@ -168,6 +171,40 @@ TEST_F(Tcp, NamesBothEndsAndSpeaksIPv6) {
         auto six = pair("::1");
         EXPECT_THAT(six[0]->peer(), HasSubstr("[::1]:"));
     }
+}
+
+/// The congestion control of each of this process's sockets that has `peer` at its other end.
+std::vector<std::string> congestion_controls_towards(const std::string& peer) {
+    std::vector<std::string> found;
+    for (int fd = 0; fd < 1024; ++fd) {
+        if (SocketAddress::peer_of(fd).bytes == 0 || SocketAddress::peer_of(fd).to_address().to_string() != peer)
+            continue;
+        std::array<char, 16> name{};
+        socklen_t bytes = name.size();
+        EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes), 0);
+        found.emplace_back(name.data());
+    }
+    return found;
+}
+
+TEST_F(Tcp, NeitherEndOfALoopbackConnectionIsPaced) {
+    for (const std::string host : {"127.0.0.1", "::1"}) {
+        if (!network->listen(*reactor, {host, 0}, [](Network::Token) {})) continue;  // no IPv6 here
+        const auto [near, far] = pair(host);
+        EXPECT_THAT(congestion_controls_towards(near->peer()), testing::ElementsAre("reno"));
+        EXPECT_THAT(congestion_controls_towards(far->peer()), testing::ElementsAre("reno"));
+    }
+}
+
+TEST(SocketAddressTest, KnowsLoopback) {
+    const auto loopback = [](const char* host) { return resolve_literal({host, 1}, false).front().is_loopback(); };
+    EXPECT_TRUE(loopback("127.0.0.1"));
+    EXPECT_TRUE(loopback("127.255.0.9"));
+    EXPECT_TRUE(loopback("::1"));
+    EXPECT_FALSE(loopback("128.0.0.1"));
+    EXPECT_FALSE(loopback("10.0.0.127"));
+    EXPECT_FALSE(loopback("::2"));
+    EXPECT_FALSE(loopback("fe80::1"));
 }
 
 TEST_F(Tcp, LocalhostIsFoundWithoutAResolver) {
