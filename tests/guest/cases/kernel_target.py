@@ -237,7 +237,7 @@ def run(test):
     (test.work / "disk").touch()
     with (test.work / "disk").open("r+b") as disk:
         disk.truncate(DISK_MIB * MIB)
-    guest = test.guest(forward=[PORT, SMALL_PORT], disks=[test.work / "disk"], nqn=NQN, friend=FRIEND)
+    guest = test.guest(forward=[PORT, SMALL_PORT], drives=[test.work / "disk"], nqn=NQN, friend=FRIEND)
     host = Initiator(test, guest)
     steps = {name: getattr(host, name) for name in STEPS.split()}
     guest.run({"boot": lambda: 1, **steps}, timeout_s=RUN_S)
