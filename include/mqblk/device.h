@@ -42,6 +42,12 @@ class Channel {
     /// Outside poll() it is sent at once unless plugged; inside poll() it goes out with the pass's batch.
     void submit(Bio&) noexcept;
 
+    /// Nobody wants the end of a submitted bio any more: what the driver does not have of it is not sent. It still
+    /// ends, once, with `aborted` unless it failed otherwise; what became of a part that the driver has is not told.
+    /// Those that wait do so at drop_cancelled(), or when it is their turn.
+    void cancel(Bio&) noexcept;
+    void drop_cancelled() noexcept;
+
     /// Holds submitted bios back so that neighbours merge and the driver rings once. Nests.
     void plug() noexcept;
     void unplug() noexcept;

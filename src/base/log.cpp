@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
 
+#include "base/printable.h"
+
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -8,6 +10,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <new>
 #include <string>
 
 namespace mqblk {
@@ -45,7 +48,13 @@ spdlog::logger& logger() {
 }
 
 void write_line(spdlog::level::level_enum level, std::string_view line) noexcept {
-    logger().log(level, spdlog::string_view_t(line.data(), line.size()));
+    if (!logger().should_log(level)) return;
+    try {
+        const std::string text = printable(line);
+        logger().log(level, spdlog::string_view_t(text.data(), text.size()));
+    } catch (const std::bad_alloc&) {
+        return;  // a line less
+    }
 }
 
 /// Who was heard when. Text is kept only for the bounded number of reasons.

@@ -77,6 +77,12 @@ void ChannelCore::submit(Bio& bio) noexcept {
     begin(bio);
 }
 
+/// A bio that has failed is not sent when its turn comes: see fill_group().
+void ChannelCore::cancel(Bio& bio) noexcept {
+    const Hold hold(lane_);
+    if (bio.status == Status::ok) bio.status = Status::aborted;
+}
+
 void ChannelCore::begin(Bio& bio) noexcept {
     if (device_hot_->version() != version_) [[unlikely]]
         refresh();

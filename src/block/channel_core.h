@@ -31,6 +31,8 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
 
     // The channel's thread: see mqblk::Channel.
     void submit(Bio&) noexcept;
+    void cancel(Bio&) noexcept;
+    void drop_cancelled() noexcept;
     void plug() noexcept;
     void unplug() noexcept;
     unsigned poll() noexcept;
@@ -75,6 +77,8 @@ class ChannelCore : public RingLink<WaitingTag>, public RingLink<ReadyTag>, publ
     void fill_flush(Request&) noexcept;
     [[nodiscard]] Bio* take_next() noexcept;
     [[nodiscard]] bool fill_group(Request&, Bio& first) noexcept;
+    [[nodiscard]] static bool given_up(const Bio& first) noexcept;
+    void end_given_up(Bio& first) noexcept;
     void take_over(Request&) noexcept;
     /// Whatever of this channel waits in a line, and is now in none; null: nothing more.
     [[nodiscard]] Bio* withdraw() noexcept {

@@ -40,6 +40,12 @@ Channel::~Channel() = default;
 void Channel::submit(Bio& bio) noexcept {
     core_->submit(bio);
 }
+void Channel::cancel(Bio& bio) noexcept {
+    core_->cancel(bio);
+}
+void Channel::drop_cancelled() noexcept {
+    core_->drop_cancelled();
+}
 void Channel::plug() noexcept {
     core_->plug();
 }

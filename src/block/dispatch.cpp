@@ -194,13 +194,15 @@ void Queue::pass_turn_on(ChannelCore& leaving) noexcept {
     }
 }
 
-void Queue::cancel_dispatch(const ChannelCore* channel, Status status) noexcept {
+void Queue::cancel_dispatch(const ChannelCore* channel, Status status, Which which) noexcept {
     Request* request = dispatch_head_;
     dispatch_head_ = dispatch_tail_ = nullptr;
     while (request != nullptr) {
         Request* const next = request->next_;
         request->next_ = nullptr;
-        if (request->channel_ == channel) {
+        const bool unwanted =
+            which == Which::all || (request->bios_ != nullptr && ChannelCore::given_up(*request->bios_));
+        if (request->channel_ == channel && unwanted) {
             --dispatch_count_;
             finish(*request, status);
         } else {

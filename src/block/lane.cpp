@@ -181,7 +181,7 @@ void Lane::look_at_changes() noexcept {
 /// Ends what the driver does not have. With the queue held.
 void Lane::cancel(ChannelCore& channel, Status status) noexcept {
     channel.cancel_waiting(status);
-    queue_.cancel_dispatch(&channel, status);
+    queue_.cancel_dispatch(&channel, status, Queue::Which::all);
     queue_.waiting_.remove(channel);
 }
 

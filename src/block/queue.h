@@ -112,7 +112,8 @@ class Queue {
     void finish(Request&, Status) noexcept;
     /// The channel goes; others of its scheduler have their turn.
     void pass_turn_on(ChannelCore& leaving) noexcept;
-    void cancel_dispatch(const ChannelCore*, Status) noexcept;
+    enum class Which : bool { all, given_up };
+    void cancel_dispatch(const ChannelCore*, Status, Which) noexcept;
     static void tags_came_free(void* queue) noexcept;
 
     // Time-outs (queue.cpp).

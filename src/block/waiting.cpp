@@ -51,10 +51,32 @@ void ChannelCore::take_over(Request& request) noexcept {
     request.channel_ = this;
 }
 
-/// All of a group, or the next piece of a bio; false if it cannot be cut, and has been ended for that.
+/// Nobody wants any bio of the group.
+bool ChannelCore::given_up(const Bio& first) noexcept {
+    for (const Bio* bio = &first; bio->status != Status::ok; bio = bio->progress.next)
+        if (bio == first.progress.last) return true;
+    return false;
+}
+
+void ChannelCore::end_given_up(Bio& first) noexcept {
+    const Bio* const last = first.progress.last;
+    for (Bio* bio = &first;;) {
+        const bool more = bio != last;
+        Bio* const next = bio->progress.next;
+        end_piece(*bio, bio->status);
+        if (!more) return;
+        bio = next;
+    }
+}
+
+/// All of a group, or the next piece of a bio; false if there is nothing to send, and it has been ended for that.
 bool ChannelCore::fill_group(Request& request, Bio& bio) noexcept {
     Bio::Progress& progress = bio.progress;
     if (progress.last != &bio) {
+        if (given_up(bio)) [[unlikely]] {
+            end_given_up(bio);
+            return false;
+        }
         fill(request, bio, group_sectors(bio), progress.segments, queue_.now());
     } else {
         const Cut cut = next_cut(limits_, bio);
@@ -122,6 +144,42 @@ void ChannelCore::end_data_stage(Bio& bio) noexcept {
     } else {
         end(bio);
     }
+}
+
+/// Ends what waits, or was refused as busy, and is wanted by nobody.
+void ChannelCore::drop_cancelled() noexcept {
+    const Hold hold(lane_);
+    BioList flushes = flushes_.cancel();
+    while (!flushes.empty()) {
+        Bio& bio = flushes.pop_front();
+        if (bio.status != Status::ok) {
+            end(bio);
+        } else {
+            flushes_.add(bio, static_cast<Stage>(bio.progress.stage), Time(Duration(bio.progress.queued_ns)));
+        }
+    }
+    Fifo wanted;
+    while (Bio* const group = fifo_.take()) {
+        if (given_up(*group)) {
+            end_given_up(*group);
+        } else {
+            static_cast<void>(wanted.insert(*group, limits_, Merges::none));
+        }
+    }
+    fifo_ = wanted;
+    if (deadline_ != nullptr) {
+        Fifo sorted;
+        while (Bio* const group = deadline_->take_of(*this)) {
+            if (given_up(*group)) {
+                end_given_up(*group);
+            } else {
+                static_cast<void>(sorted.insert(*group, limits_, Merges::none));
+            }
+        }
+        while (Bio* const group = sorted.take())
+            static_cast<void>(deadline_->insert(*group, limits_, Merges::none, group->progress.queued_ns));
+    }
+    queue_.cancel_dispatch(this, Status::aborted, Queue::Which::given_up);
 }
 
 /// Ends all that no request exists for.

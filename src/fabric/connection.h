@@ -48,6 +48,8 @@ class Connection {
     /// Half-close: the peer reads the end of the stream after what was sent.
     virtual void shutdown() noexcept = 0;
 
+    /// The peer has ended the connection, as far as that can be told without reading what it sent before.
+    [[nodiscard]] virtual bool peer_left() const noexcept { return false; }
     [[nodiscard]] virtual std::string peer() const = 0;  ///< "127.0.0.1:51234"
     [[nodiscard]] virtual std::string local() const = 0;
 };

@@ -28,7 +28,8 @@ std::uint32_t read_digest(const std::byte* bytes) noexcept {
 
 }  // namespace
 
-NvmeTcpBuffers::NvmeTcpBuffers() : staging_(new std::byte[gather_bytes]) {}
+NvmeTcpBuffers::NvmeTcpBuffers(std::size_t most_chunks)
+    : most_chunks_(most_chunks), staging_(new std::byte[gather_bytes]) {}
 
 NvmeTcpBuffers::~NvmeTcpBuffers() {
     while (free_ != nullptr) {
@@ -43,6 +44,7 @@ RxChunk* NvmeTcpBuffers::take() noexcept {
     if (RxChunk* chunk = free_; chunk != nullptr) {
         free_ = chunk->next;
         --free_count_;
+        ++used_;
         return chunk;
     }
     auto* chunk = new (std::nothrow) RxChunk{};
@@ -52,10 +54,12 @@ RxChunk* NvmeTcpBuffers::take() noexcept {
         delete chunk;
         return nullptr;
     }
+    ++used_;
     return chunk;
 }
 
 void NvmeTcpBuffers::give(RxChunk* chunk) noexcept {
+    --used_;
     if (free_count_ >= kept_chunks) {
         ::operator delete(chunk->bytes, std::align_val_t{4096});
         delete chunk;
@@ -109,10 +113,23 @@ bool NvmeTcpStream::unused() const noexcept {
     return chunk_ != nullptr && chunk_->references == 1 && available() == 0 && step_ != RxStep::in_place;
 }
 
+// What comes next can be read into the present chunk as it lies.
+bool NvmeTcpStream::fits_chunk() const noexcept {
+    constexpr auto size = static_cast<std::uint32_t>(NvmeTcpBuffers::chunk_bytes);
+    return step_ == RxStep::in_place ? size - begin_ >= pdu_.shape.pdu_bytes : size - end_ >= least_window;
+}
+
+bool NvmeTcpStream::readable() const noexcept {
+    if (chunk_ == nullptr) return may_take();
+    if (fits_chunk() || chunk_->references == 1 || may_take()) return true;
+    constexpr auto size = static_cast<std::uint32_t>(NvmeTcpBuffers::chunk_bytes);
+    return step_ != RxStep::in_place && size - begin_ >= header_room && end_ < size;
+}
+
 // The chunk gets room for what comes next: another header, or the rest of an in-place PDU.
 bool NvmeTcpStream::make_room() noexcept {
     if (chunk_ == nullptr) {
-        if (chunks_ >= max_chunks || (chunk_ = buffers_.take()) == nullptr) return false;
+        if (!may_take() || (chunk_ = buffers_.take()) == nullptr) return false;
         chunk_->stream = this;
         chunk_->references = 1;
         ++chunks_;
@@ -123,11 +140,11 @@ bool NvmeTcpStream::make_room() noexcept {
     constexpr auto size = static_cast<std::uint32_t>(NvmeTcpBuffers::chunk_bytes);
     const bool shared = chunk_->references > 1;
     if (begin_ == end_ && !shared) begin_ = end_ = 0;
-    if (step_ == RxStep::in_place ? size - begin_ >= pdu_.shape.pdu_bytes : size - end_ >= least_window) return true;
+    if (fits_chunk()) return true;
     if (!shared) {
         std::memmove(chunk_->bytes, chunk_->bytes + begin_, available());
     } else {
-        RxChunk* fresh = chunks_ < max_chunks ? buffers_.take() : nullptr;
+        RxChunk* fresh = may_take() ? buffers_.take() : nullptr;
         if (fresh == nullptr) return step_ != RxStep::in_place && size - begin_ >= header_room && end_ < size;
         std::memcpy(fresh->bytes, chunk_->bytes + begin_, available());
         --chunk_->references;

@@ -39,11 +39,18 @@ class NvmeTcpBuffers {
     static constexpr std::size_t gather_segments = 512;
     static constexpr std::size_t gather_bytes = 64 * 1024;
 
-    NvmeTcpBuffers();
+    /// `most_chunks`: in use at once, but for the first of each stream, which it always gets.
+    explicit NvmeTcpBuffers(std::size_t most_chunks = ~std::size_t{0});
     ~NvmeTcpBuffers();
     NvmeTcpBuffers(const NvmeTcpBuffers&) = delete;
     NvmeTcpBuffers& operator=(const NvmeTcpBuffers&) = delete;
 
+    /// A stream that has `held` chunks may have another: no more than are left over then, so that some are left for
+    /// whoever comes (as memory/buffer_shares.h).
+    [[nodiscard]] bool may_take(unsigned held) const noexcept {
+        return held == 0 || (used_ < most_chunks_ && held < most_chunks_ - used_);
+    }
+    [[nodiscard]] std::size_t chunks_in_use() const noexcept { return used_; }
     /// Null when memory is out.
     [[nodiscard]] RxChunk* take() noexcept;
     void give(RxChunk*) noexcept;
@@ -52,6 +59,8 @@ class NvmeTcpBuffers {
     [[nodiscard]] std::span<std::byte> staging() noexcept { return {staging_.get(), gather_bytes}; }
 
   private:
+    const std::size_t most_chunks_;
+    std::size_t used_ = 0;
     RxChunk* free_ = nullptr;
     unsigned free_count_ = 0;
     std::array<Segment, gather_segments> segments_{};
@@ -126,7 +135,7 @@ using Sent = void (*)(void* context) noexcept;
 class NvmeTcpStream {
   public:
     static constexpr std::uint32_t max_in_place = NvmeTcpBuffers::chunk_bytes / 2;
-    static constexpr unsigned max_chunks = 16;  ///< held by one stream; it reads no more until one is released
+    static constexpr unsigned max_chunks = 16;  ///< held by one stream at most; it reads no more until one is released
 
     /// `received` judges what comes in.
     NvmeTcpStream(std::unique_ptr<Connection>, NvmeTcpBuffers&, NvmeTcpHandler&,
@@ -140,6 +149,9 @@ class NvmeTcpStream {
 
     /// One receive() of the connection and delivery of every PDU that is complete. Returns how many bytes came.
     std::size_t receive() noexcept;
+    /// False: what is held leaves no memory to read into; receive() does nothing until some is released, by this stream
+    /// or another.
+    [[nodiscard]] bool readable() const noexcept;
     /// What was negotiated, for the PDUs that follow.
     void set_rules(const wire::nvme_tcp::PduRules& received) noexcept { rules_ = received; }
     [[nodiscard]] const wire::nvme_tcp::PduRules& rules() const noexcept { return rules_; }
@@ -201,6 +213,8 @@ class NvmeTcpStream {
     static constexpr std::uint32_t header_room = 256;     // the longest header with digest and padding
     static constexpr std::uint32_t bulk_window = 1024;    // read beyond bulk data: the next headers, little else
     static constexpr std::uint32_t least_window = 16384;  // a chunk with less room left is not read into any more
+    [[nodiscard]] bool may_take() const noexcept { return chunks_ < max_chunks && buffers_.may_take(chunks_); }
+    [[nodiscard]] bool fits_chunk() const noexcept;
     [[nodiscard]] bool make_room() noexcept;
     [[nodiscard]] std::size_t receive_segments(std::span<Segment>, std::size_t& direct) const noexcept;
     void parse() noexcept;

@@ -6,6 +6,7 @@
 #include "reactor/reactor.h"
 
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -49,6 +50,7 @@ class TcpConnection final : public Connection {
     void arm(bool for_write) override;
     void on_ready(std::function<void()> ready) override;
     void shutdown() noexcept override { ::shutdown(socket_.fd(), SHUT_WR); }
+    bool peer_left() const noexcept override;
     std::string peer() const override { return SocketAddress::peer_of(socket_.fd()).to_address().to_string(); }
     std::string local() const override { return SocketAddress::local_of(socket_.fd()).to_address().to_string(); }
 
@@ -100,6 +102,11 @@ void TcpConnection::arm(bool for_write) {
         });
     }
     watch_->arm(for_write);
+}
+
+bool TcpConnection::peer_left() const noexcept {
+    pollfd asked{socket_.fd(), POLLRDHUP, 0};
+    return ::poll(&asked, 1, 0) > 0;
 }
 
 void TcpConnection::on_ready(std::function<void()> ready) {

@@ -54,7 +54,7 @@ constexpr std::array tcp_options{
     keep_alive_option,
     loss_option,
     OptionInfo{"reconnect_delay", "TIME", "2s", "first wait before connecting again; doubles up to ten times that"},
-    OptionInfo{"connect_timeout", "TIME", "10s", "longest time for a connection to be made"},
+    OptionInfo{"connect_timeout", "TIME", "10s", "longest time for connecting, up to a controller that is ready"},
     timeout_option,
     hostnqn_option,
 };

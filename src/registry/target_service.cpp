@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <future>
 
 namespace mqblk::registry {
@@ -59,12 +60,26 @@ Result<std::unique_ptr<TargetService>> TargetService::start(Context& context, Op
 }
 
 TargetService::~TargetService() {
-    for (auto& listener : listeners_) {
+    constexpr Duration for_ever = std::chrono::hours(24 * 365);
+    static_cast<void>(close(for_ever));
+}
+
+Result<> TargetService::close(Duration bound) {
+    const auto until = std::chrono::steady_clock::now() + bound;
+    for (auto& listener : listeners_) {  // one that has not ended stays, and its memory
+        if (!listener) continue;
         auto gone = std::make_shared<std::promise<void>>();
         listener->shutdown([gone] { gone->set_value(); });
-        gone->get_future().wait();
+        if (gone->get_future().wait_until(until) != std::future_status::ready) {
+            return fail(Errc::timed_out,
+                        fmt::format("commands have not ended in {} s in the devices they were given to; their result "
+                                    "is not known",
+                                    std::chrono::duration_cast<std::chrono::seconds>(bound).count()));
+        }
         threads_.front()->run([&] { listener.reset(); });
     }
+    listeners_.clear();
+    return {};
 }
 
 std::vector<Reactor*> TargetService::reactors() const {

@@ -36,8 +36,11 @@ class TargetService {
 
     /// `context` opens the devices and outlives the service.
     [[nodiscard]] static Result<std::unique_ptr<TargetService>> start(Context& context, Options options);
-    /// Ends all connections in order, then lets the devices go.
+    /// Ends all connections in order, then lets the devices go, however long that takes. See close().
     ~TargetService();
+    /// Ends all connections in order, once; nothing else is asked of the service afterwards. `timed_out`: a backend has
+    /// not ended what it had begun; the service cannot be destroyed before it does.
+    [[nodiscard]] Result<> close(Duration bound);
     TargetService(const TargetService&) = delete;
     TargetService& operator=(const TargetService&) = delete;
 

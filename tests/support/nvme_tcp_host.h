@@ -117,6 +117,8 @@ class ScriptedHost {
     static wire::nvme::Command io(std::uint8_t opcode, std::uint16_t id, std::uint64_t block, std::uint32_t blocks,
                                   std::uint32_t block_bytes = 512, bool in_capsule = false);
 
+    std::string host_nqn = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000007";
+
   private:
     std::unique_ptr<Link> link_;
     Digests digests_;
@@ -187,7 +189,7 @@ inline std::optional<wire::nvme::Completion> ScriptedHost::connect(std::uint16_t
     data.host_id[0] = 7;
     data.controller_id = controller_id;
     wire::nvme::set_text(data.subsystem_nqn, subsystem, '\0');
-    wire::nvme::set_text(data.host_nqn, "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000007", '\0');
+    wire::nvme::set_text(data.host_nqn, host_nqn, '\0');
     const auto command = std::bit_cast<wire::nvme::Command>(connect);
     if (!send(capsule(command, std::as_bytes(std::span(&data, 1))))) return std::nullopt;
     const auto response = expect<wire::nvme_tcp::CapsuleResp>();

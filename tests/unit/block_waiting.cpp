@@ -166,5 +166,71 @@ TEST(BlockWaiting, ReservedRequestsAreTheDriversOwn) {
     bench.channel.reset();
 }
 
+TEST(BlockWaiting, WhatIsCancelledIsNotSent) {
+    for (const char* scheduler : {"none", "mq-deadline"}) {
+        SCOPED_TRACE(scheduler);
+        Bench bench(Bench::shape(1));
+        ASSERT_TRUE(bench.device->set_attribute("scheduler", scheduler));
+        bench.driver->mode = TestDriver::Mode::hold;
+        std::deque<TestBio> bios;
+        for (unsigned i = 0; i < 6; ++i) bench.submit(bios.emplace_back(Op::read, i * 100, 8));
+        bench.channel->poll();
+        ASSERT_EQ(bench.queue().seen.size(), 1u);
+        for (const unsigned i : {0u, 1u, 3u, 5u}) bench.channel->cancel(bios[i].bio);
+        EXPECT_EQ(bios[1].ends, 0u) << "not from within";
+        bench.channel->drop_cancelled();
+        bench.channel->poll();
+        for (const unsigned i : {1u, 3u, 5u}) {
+            EXPECT_EQ(bios[i].ends, 1u) << i << ", while the driver has another";
+            EXPECT_EQ(bios[i].bio.status, Status::aborted);
+        }
+        EXPECT_EQ(bios[0].ends, 0u) << "the driver has it";
+        while (bench.queue().complete_one()) bench.channel->poll();
+        EXPECT_EQ(sectors_seen(bench.queue()), (std::vector<std::uint64_t>{0, 200, 400}));
+        for (const TestBio& bio : bios) EXPECT_EQ(bio.ends, 1u);
+        EXPECT_EQ(bios[2].bio.status, Status::ok);
+        EXPECT_EQ(bench.channel->outstanding(), 0u);
+    }
+}
+
+TEST(BlockWaiting, WhatIsCancelledLeavesABusyDriver) {
+    Bench bench(Bench::shape(4));
+    bench.driver->mode = TestDriver::Mode::hold;
+    bench.driver->busy = 1000;
+    std::deque<TestBio> bios;
+    for (unsigned i = 0; i < 6; ++i) bench.submit(bios.emplace_back(Op::write, i * 100, 8));
+    for (TestBio& bio : bios) {
+        if (&bio != &bios[2]) bench.channel->cancel(bio.bio);
+    }
+    bench.channel->drop_cancelled();
+    bench.channel->poll();
+    for (unsigned i = 0; i < 6; ++i) EXPECT_EQ(bios[i].ends, i == 2 ? 0u : 1u) << i;
+    bench.driver->busy = 0;
+    bench.queue().core().restart();
+    bench.channel->poll();
+    while (bench.queue().complete_one()) bench.channel->poll();
+    EXPECT_EQ(sectors_seen(bench.queue()), (std::vector<std::uint64_t>{200}));
+    EXPECT_EQ(bios[2].bio.status, Status::ok);
+}
+
+/// Neighbours that became one request go if nobody wants any of them, and stay together otherwise.
+TEST(BlockWaiting, MergedBiosAreDroppedTogether) {
+    for (const bool all : {false, true}) {
+        Bench bench(Bench::shape(1));
+        bench.driver->mode = TestDriver::Mode::hold;
+        TestBio first(Op::read, 1000, 8), one(Op::read, 0, 8), two(Op::read, 8, 8);
+        for (TestBio* bio : {&first, &one, &two}) bench.submit(*bio);
+        bench.channel->cancel(one.bio);
+        if (all) bench.channel->cancel(two.bio);
+        bench.channel->drop_cancelled();
+        while (bench.queue().complete_one()) bench.channel->poll();
+        EXPECT_EQ(bench.queue().seen.size(), all ? 1u : 2u);
+        EXPECT_EQ(one.ends, 1u);
+        EXPECT_EQ(two.ends, 1u);
+        EXPECT_EQ(one.bio.status, Status::aborted);
+        EXPECT_EQ(two.bio.status, all ? Status::aborted : Status::ok);
+    }
+}
+
 }  // namespace
 }  // namespace mqblk::test

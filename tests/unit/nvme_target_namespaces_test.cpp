@@ -196,5 +196,44 @@ TEST_F(Namespaces, AddAndRemoveUnderLoad) {
     EXPECT_TRUE(target.namespaces(test_nqn)->empty());
 }
 
+/// The last queue of a thread goes, and another comes, while a third thread removes namespaces: what they share of that
+/// thread ends once, and the removal waits for it. (For the sanitizers.)
+TEST_F(Namespaces, RemovalWhileThreadsLoseTheirLastQueue) {
+    constexpr unsigned threads = 2, rounds = 200;
+    const auto admin_queue = open_admin();
+    const std::uint16_t id = controller_id;
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> pool;
+    for (unsigned t = 0; t < threads; ++t) {
+        pool.emplace_back([&, t] {
+            SteadyClock own_clock;
+            SeededRandom own_random{t + 1};
+            auto own_reactor = std::move(*make_uring_reactor(own_clock, own_random));
+            Bytes data(512);
+            while (!stop.load()) {
+                Queue own(*own_reactor, *loop->open_queue(*own_reactor));
+                ConnectOptions options;
+                options.queue_id = static_cast<std::uint16_t>(t + 1);
+                options.controller_id = id;
+                EXPECT_EQ(connect(own, options).code(), status::success);
+                const std::uint16_t code = own.code(io(opcode::read, 1), data);
+                EXPECT_TRUE(code == status::success || code == status::invalid_namespace) << code;
+                own.turn();  // commands that end at once do not turn the loop, which brings the removal
+            }
+            own_reactor->run_once(Reactor::Sleep::no);
+        });
+    }
+    for (unsigned round = 0; round < rounds; ++round) {
+        auto device = ram(1 << 20);
+        const std::weak_ptr<Device> watch = device;
+        add(std::move(device), "ram://", 1);
+        EXPECT_TRUE(target.remove_namespace(test_nqn, 1));
+        EXPECT_TRUE(watch.expired()) << "round " << round;
+        admin_queue->turn();
+    }
+    stop = true;
+    for (auto& thread : pool) thread.join();
+}
+
 }  // namespace
 }  // namespace mqblk::nvme_test

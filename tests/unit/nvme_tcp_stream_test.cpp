@@ -152,9 +152,12 @@ struct Source {
     int sent = 0;
 };
 
+NvmeTcpBuffers shared_buffers;  // as in a reactor
+
 // The controller's end of it.
 struct Sink {
-    Sink(const std::vector<std::byte>& bytes, const PduRules& rules) {
+    Sink(const std::vector<std::byte>& bytes, const PduRules& rules, NvmeTcpBuffers& chunks = shared_buffers)
+        : buffers(chunks) {
         in->bytes = bytes;
         auto connection = std::make_unique<MemoryConnection>(in, out);
         link = connection.get();
@@ -171,7 +174,7 @@ struct Sink {
     }
 
     std::shared_ptr<MemoryPipe> in = std::make_shared<MemoryPipe>(), out = std::make_shared<MemoryPipe>();
-    static inline NvmeTcpBuffers buffers;  // shared as in a reactor
+    NvmeTcpBuffers& buffers;
     Recorder recorder;
     MemoryConnection* link = nullptr;
     std::optional<NvmeTcpStream> stream;
@@ -418,6 +421,7 @@ TEST(NvmeTcpStream, HeldDataBoundReceiveMemory) {
     const std::size_t first = sink.recorder.pdus.size();
     EXPECT_LT(first, 2 * NvmeTcpStream::max_chunks + 2);
     EXPECT_GE(first, NvmeTcpStream::max_chunks);
+    EXPECT_FALSE(sink.stream->readable()) << "who polls it would do so for nothing";
     while (!sink.recorder.held.empty()) {
         auto& held = sink.recorder.held.front();
         ASSERT_EQ(std::memcmp(held.at, held.expected.data(), held.expected.size()), 0);
@@ -426,7 +430,42 @@ TEST(NvmeTcpStream, HeldDataBoundReceiveMemory) {
         sink.run();
     }
     EXPECT_EQ(sink.recorder.pdus.size(), 80u);
+    EXPECT_TRUE(sink.stream->readable());
     EXPECT_TRUE(sink.stream->rest());
+}
+
+// However many streams hold data, their memory is bounded, each has a chunk, and all go on as data are released.
+TEST(NvmeTcpStream, HeldDataOfAllStreamsAreBounded) {
+    constexpr std::size_t most = 8, streams = 6;
+    NvmeTcpBuffers buffers(most);
+    std::vector<std::byte> data = pattern(60'000, 9);
+    Source source(false, false);
+    for (std::uint16_t i = 0; i < 20; ++i) source.command(i, data);
+    source.stream->flush();
+    std::deque<Sink> sinks;
+    for (std::size_t i = 0; i < streams; ++i) {
+        Sink& sink = sinks.emplace_back(source.out->bytes, host_rules(false, false), buffers);
+        sink.recorder.kinds = {Placement::in_place};
+        sink.recorder.hold_in_place = true;
+    }
+    for (Sink& sink : sinks) sink.run();
+    EXPECT_LE(buffers.chunks_in_use(), most + streams);
+    for (const Sink& sink : sinks) EXPECT_GE(sink.recorder.pdus.size(), 2u) << "each has at least one chunk";
+    EXPECT_LE(sinks[0].recorder.held.size(), 2 * most / 2 + 2) << "half is left for others";
+    bool more = true;
+    while (more) {
+        more = false;
+        for (Sink& sink : sinks) {
+            if (!sink.recorder.held.empty()) {
+                sink.stream->release(sink.recorder.held.front().chunk);
+                sink.recorder.held.pop_front();
+                more = true;
+            }
+            sink.run();
+        }
+        EXPECT_LE(buffers.chunks_in_use(), most + streams);
+    }
+    for (const Sink& sink : sinks) EXPECT_EQ(sink.recorder.pdus.size(), 20u);
 }
 
 TEST(NvmeTcpStream, InitializationPdus) {

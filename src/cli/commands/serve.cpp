@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // serve: an NVMe/TCP target over devices given by URI. The main thread only waits for signals and control requests.
+#include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/control_server.h"
@@ -17,7 +18,9 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -28,6 +31,9 @@ namespace {
 
 using registry::TargetConfig;
 using registry::TargetService;
+
+/// From a signal to the end, whatever the backends do: those end or fail their commands in less (io_timeout).
+constexpr std::chrono::seconds shutdown_bound{60};
 
 Result<TargetConfig> read_config(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
@@ -101,6 +107,10 @@ class ServeCommand final : public Command {
             return exit_failed;
         }
         wait_for_end(signals, control.get());
+        if (const auto closed = (*service)->close(shutdown_bound); !closed) {
+            log_error(closed.error().in("serve").message());
+            std::_Exit(exit_failed);  // the devices may still write to memory of this process: nothing is taken apart
+        }
         return exit_ok;
     }
 

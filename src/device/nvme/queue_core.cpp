@@ -225,6 +225,12 @@ void QueueCore::abandon(TargetCommand& command) noexcept {
     let_go_if_idle();
 }
 
+void QueueCore::give_up(TargetCommand& command) noexcept {
+    NamespaceChannel* const channel = command.channel;
+    if (command.state != command_executing || channel == nullptr || !channel->channel) return;
+    channel->channel->cancel(command.bio);
+}
+
 bool QueueCore::abort(std::uint16_t command_id) noexcept {
     if (disconnected_ || worker_ == nullptr) return false;
     return events_.abort(command_id) || abort_check(*this, command_id);
@@ -254,6 +260,12 @@ void TargetQueue::execute(TargetCommand& command) noexcept {
 }
 void TargetQueue::abandon(TargetCommand& command) noexcept {
     core_->abandon(command);
+}
+void TargetQueue::give_up(TargetCommand& command) noexcept {
+    core_->give_up(command);
+}
+void TargetQueue::drop_given_up() noexcept {
+    core_->worker().drop_given_up();
 }
 void TargetQueue::release(TargetCommand& command) noexcept {
     core_->release(command);

@@ -36,6 +36,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
     void abandon(TargetCommand&) noexcept;
     void release(TargetCommand&) noexcept;
     void disconnect() noexcept;
+    void give_up(TargetCommand&) noexcept;
     unsigned poll() noexcept { return worker_->poll(); }
     /// Takes a command out that waits for memory, here or in the transport; false: none with this identifier does.
     [[nodiscard]] bool abort(std::uint16_t command_id) noexcept;

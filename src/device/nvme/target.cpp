@@ -53,13 +53,15 @@ std::shared_ptr<Worker> Target::Impl::worker(Reactor& reactor) {
         if (entry.reactor != &reactor) continue;
         if (auto existing = entry.worker.lock()) return existing;
     }
-    // Its last queue destroys it, on its own thread. It is found until its channels are closed.
+    // Its last queue destroys it, on its own thread. The entry outlives it, so that who removes a namespace waits for
+    // this thread, by a task posted to it, until the channels are closed.
     std::shared_ptr<Worker> made(new Worker(reactor), [this](Worker* last) {
+        const void* const identity = last;
         delete last;
         const std::lock_guard unlisting(mutex);
-        std::erase_if(workers, [last](const WorkerEntry& entry) { return entry.identity == last; });
+        std::erase_if(workers, [identity](const WorkerEntry& entry) { return entry.identity == identity; });
     });
-    workers.push_back({&reactor, made.get(), made});
+    workers.push_back({&reactor, std::this_thread::get_id(), made.get(), made});
     return made;
 }
 

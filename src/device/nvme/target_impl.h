@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace mqblk::device::nvme {
@@ -64,10 +65,11 @@ struct Target::Impl {
     std::vector<std::uint32_t> free_slots;  // of those: not in use now
     struct WorkerEntry {
         Reactor* reactor;
-        Worker* identity;
+        std::thread::id thread;
+        const void* identity;  // only to compare: its channels closed, the worker itself may be gone already
         std::weak_ptr<Worker> worker;
     };
-    std::vector<WorkerEntry> workers;  // a worker takes its entry out before its reactor may go
+    std::vector<WorkerEntry> workers;  // a worker's entry is taken out before its reactor may go
 };
 
 }  // namespace mqblk::device::nvme

@@ -107,7 +107,7 @@ Result<> Target::Impl::retire(const std::shared_ptr<Subsystem>& subsystem, const
     {
         const std::lock_guard lock(mutex);
         for (const WorkerEntry& entry : workers) {
-            if (entry.identity->on_this_thread()) {
+            if (entry.thread == std::this_thread::get_id()) {
                 if (auto worker = entry.worker.lock()) own.push_back(std::move(worker));
                 continue;
             }

@@ -96,6 +96,11 @@ class TargetQueue {
     /// lacks nothing but a status, for a transport that responds all the same.
     void abandon(TargetCommand&) noexcept;
 
+    /// Nobody waits for these commands any more: after give_up() for each, drop_given_up() ends, by and by, those that
+    /// a backend has not begun. For commands in execute().
+    void give_up(TargetCommand&) noexcept;
+    void drop_given_up() noexcept;
+
     /// Progress of the backends of this reactor; part of every pass. Returns events handled.
     unsigned poll() noexcept;
     bool prepare_sleep() noexcept;

@@ -29,7 +29,8 @@ wire::nvme_tcp::PduRules before_initialization() noexcept {
 TcpQueue::TcpQueue(TcpWorker& worker, std::unique_ptr<fabric::Connection> connection)
     : worker_(worker),
       stream_(std::move(connection), worker.streams, *this, before_initialization()),
-      timer_([this] { timer_expired(); }) {
+      timer_([this] { timer_expired(); }),
+      unread_timer_([this] { look_at_unread(); }) {
     stream_.connection().on_ready([this] {
         blocked_ = 0;
         activate();
@@ -42,8 +43,10 @@ TcpQueue::~TcpQueue() = default;
 
 unsigned TcpQueue::poll() noexcept {
     const std::size_t received = stream_.receive();
-    so_far_.bytes_in += received;
     if (received > 0 && stream_.partial()) guard_progress();
+    if (received == 0 && !stream_.readable() && !unread_timer_.armed()) {
+        unread_timer_.arm(worker_.reactor, worker_.reactor.now() + unread_look);
+    }
     unsigned events = received > 0 ? 1 : 0;
     if (core_) events += core_->poll();
     send();
@@ -61,7 +64,6 @@ unsigned TcpQueue::poll() noexcept {
 void TcpQueue::send() noexcept {
     if (blocked_ >= blocked_passes) return;
     const std::size_t sent = stream_.flush();
-    so_far_.bytes_out += sent;
     if (sent > 0 || !stream_.blocked()) {
         blocked_ = 0;
     } else if (++blocked_ == blocked_passes) {
@@ -75,7 +77,9 @@ bool TcpQueue::prepare_sleep() noexcept {
     if (!busy() && !stream_.unsent()) {
         rest();
     } else if (stream_.open()) {
-        stream_.connection().arm(false);
+        if (stream_.readable()) {
+            stream_.connection().arm(false);
+        }
         if (stream_.blocked()) stream_.connection().arm(true);
         guard_progress();
     }
@@ -122,6 +126,7 @@ void TcpQueue::on_closed(int error_number) noexcept {
                              error_number != 0 ? std::strerror(error_number) : ""));
     }
     end(nullptr);
+    if (settled_) give_up_begun();
     activate();
 }
 
@@ -144,6 +149,7 @@ std::string TcpQueue::name() const {
 
 void TcpQueue::note_connected() noexcept {
     connected_ = true;
+    host_share_ = worker_.share_of(core_->peer_nqn());
     timer_.cancel();
     wire::nvme_tcp::PduRules rules = stream_.rules();
     rules.max_capsule_data = std::min(std::max(core_->in_capsule_bytes(), wire::nvme_tcp::admin_capsule_bytes),
@@ -151,44 +157,51 @@ void TcpQueue::note_connected() noexcept {
     stream_.set_rules(rules);
 }
 
-TcpQueue::Owed TcpQueue::owed() const noexcept {
-    Owed now = so_far_;
-    now.data = transfers_used_ > 0;
-    now.reading = stream_.unsent();
-    now.pdu = stream_.partial();
-    return now;
+bool TcpQueue::anything_owed() const noexcept {
+    return transfers_used_ > 0 || so_far_.answers > so_far_.answers_taken || stream_.partial();
+}
+
+bool TcpQueue::owes_transfer_before(std::uint64_t number) const noexcept {
+    return std::ranges::any_of(transfers_, [number](const Transfer& transfer) {
+        return transfer.command != nullptr && transfer.number < number;
+    });
 }
 
 // A host that owes data, or does not read its answers, holds buffers that others wait for; one that begins a PDU and
-// lets the rest drip holds a connection. One timer, armed while something is owed, looks at what has come of it: no
-// cost for each command.
+// lets the rest drip holds a connection. One timer, armed while something is owed, with time for all that is owed then:
+// no cost for each command.
 void TcpQueue::guard_progress() noexcept {
-    if (!connected_ || ending_ || timer_.armed()) return;
-    const Owed now = owed();
-    if (!now.data && !now.reading && !now.pdu) return;
-    owed_before_ = now;
-    timer_.arm(worker_.reactor, worker_.reactor.now() + stall_limit);
+    if (!connected_ || ending_ || timer_.armed() || !anything_owed()) return;
+    owed_before_ = so_far_;
+    owed_before_.pdu = stream_.partial();
+    const Duration for_bytes = std::chrono::seconds(so_far_.bytes / stall_rate);
+    timer_.arm(worker_.reactor, worker_.reactor.now() + stall_limit + for_bytes);
 }
 
-/// Why the host is given up, or null. Each rule: it was owed before, it is still, none was completed meanwhile, and
-/// hardly a byte has moved. A PDU is to be complete within three times stall_limit of its first byte, whatever moves.
+/// Why the host is given up, or null. All that was owed when the timer was armed is to be done, whatever has moved: so
+/// data are there whole within twice the time that the timer had, counted from their R2T. A PDU is to be complete
+/// within three times of it.
 const char* TcpQueue::stalled() noexcept {
     const Owed& before = owed_before_;
-    const Owed now = owed();
-    if (before.data && now.data && now.transfers == before.transfers && now.bytes_in - before.bytes_in < stall_bytes)
-        return "the host does not send the data it was asked for, or too slowly";
-    if (before.reading && now.reading && now.sent == before.sent && now.bytes_out - before.bytes_out < stall_bytes)
-        return "the host does not read its answers, or too slowly";
-    if (before.pdu && now.pdu && now.pdus == before.pdus) {
-        if (std::exchange(slow_pdu_, now.pdus) != now.pdus) slow_times_ = 0;
+    if (owes_transfer_before(before.asked)) return "the host does not send the data it was asked for, or too slowly";
+    if (so_far_.answers_taken < before.answers) return "the host does not read its answers, or too slowly";
+    if (before.pdu && stream_.partial() && so_far_.pdus == before.pdus) {
+        if (std::exchange(slow_pdu_, so_far_.pdus) != so_far_.pdus) slow_times_ = 0;
         if (++slow_times_ >= pdu_stalls) return "the host began a PDU and did not end it in time";
     }
     return nullptr;
 }
 
+// What is held leaves no memory to read into, so the socket is not watched; but a host that has gone wants nothing of
+// what it sent any more.
+void TcpQueue::look_at_unread() noexcept {
+    if (!ending_ && stream_.open() && !stream_.readable() && stream_.connection().peer_left()) on_closed(0);
+}
+
 void TcpQueue::timer_expired() noexcept {
     if (ending_) {
         stream_.retire();
+        give_up_begun();
         activate();
     } else if (!connected_) {
         end("no Connect within the time that is allowed for it");
@@ -205,7 +218,7 @@ void TcpQueue::abandon_unbegun() noexcept {
     while (unbegun_ != nullptr) {
         TcpCommand& command = *unbegun_;
         unlist(command);
-        if (command.state == TcpCommand::State::waiting) worker_.pool(command.from_reserve).cancel(command.buffer);
+        if (command.state == TcpCommand::State::waiting) worker_.shares(command.from_reserve).cancel(command.buffer);
         core_->abandon(command.core);
         free(command);
     }
@@ -214,20 +227,32 @@ void TcpQueue::abandon_unbegun() noexcept {
     free_transfer_ = 0;
 }
 
+// Nobody will read their answers: what waits for a turn at a backend ends without one.
+void TcpQueue::give_up_begun() noexcept {
+    if (!core_ || core_->outstanding() == 0) return;
+    worker_.commands.for_each([this](TcpCommand& command) {
+        if (command.queue == this && command.state == TcpCommand::State::executing) core_->give_up(command.core);
+    });
+    core_->drop_given_up();
+}
+
 void TcpQueue::settle() noexcept {
     if (!settled_) {
         settled_ = true;
         timer_.cancel();
+        unread_timer_.cancel();
         abandon_unbegun();
         if (core_) core_->disconnect();
         if (stream_.terminated()) {
             timer_.arm(worker_.reactor, worker_.reactor.now() + linger);
             stream_.flush();
+            give_up_begun();
         } else if (draining_ && stream_.open()) {
             stream_.drop_data();  // where they were to go was given up
             timer_.arm(worker_.reactor, worker_.reactor.now() + drain_limit);
         } else {
             stream_.retire();
+            give_up_begun();
         }
     }
     if (commands_ > 0 || (core_ && (core_->outstanding() > 0 || core_->loans() > 0))) return;

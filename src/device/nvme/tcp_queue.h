@@ -40,6 +40,7 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
         TcpCommand* command = nullptr;  ///< null: free
         std::uint32_t next_free = 0;
         std::uint32_t offset = 0, bytes = 0, received = 0;
+        std::uint64_t number = 0;      ///< of all that this queue asked for
         std::uint16_t generation = 0;  ///< in the TTAG's high bits: a finished transfer's tag is no longer valid
     };
     static constexpr unsigned transfer_bits = 12;  ///< of the TTAG
@@ -50,8 +51,9 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     static constexpr unsigned quiet_passes = 256;                      ///< without anything to do before it is watched
     static constexpr unsigned blocked_passes = 64;                     ///< a full socket is tried before it is watched
     static constexpr Duration stall_limit = std::chrono::seconds(30);  ///< for a host that owes data or does not read
-    static constexpr std::uint64_t stall_bytes = 4096;                 ///< to come or go in that time: less is a stall
+    static constexpr std::uint64_t stall_rate = 1u << 20;              ///< and so long for that many bytes besides: 1 s
     static constexpr unsigned pdu_stalls = 2;                          ///< times that long for a PDU that was begun
+    static constexpr Duration unread_look = std::chrono::seconds(1);   ///< at a host that cannot be read from now
     static constexpr Duration linger = std::chrono::seconds(5);        ///< for the host to close after a TermReq
     static constexpr Duration drain_limit = std::chrono::seconds(5);   ///< for what is in the backends at shutdown
     static constexpr Duration farewell = std::chrono::seconds(1);      ///< for the host to close then
@@ -63,16 +65,24 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     void rest() noexcept;
     void timer_expired() noexcept;
     void guard_progress() noexcept;
+    void look_at_unread() noexcept;
     [[nodiscard]] const char* stalled() noexcept;
     void settle() noexcept;
     void abandon_unbegun() noexcept;
+    void give_up_begun() noexcept;
     [[nodiscard]] bool busy() const noexcept { return commands_ > parked_; }
-    /// What the host is waited for, and what has come of that so far.
+    /// What the host was waited for so far, and what it has done.
     struct Owed {
-        bool data = false, reading = false, pdu = false;
-        std::uint64_t bytes_in = 0, bytes_out = 0, transfers = 0, sent = 0, pdus = 0;
+        std::uint64_t asked = 0;          ///< R2Ts
+        std::uint64_t answers = 0;        ///< queued
+        std::uint64_t answers_taken = 0;  ///< of those: sent
+        std::uint64_t pdus = 0;           ///< that came whole
+        std::uint64_t bytes = 0;          ///< to come or go now
+        bool pdu = false;                 ///< one has come in part
     };
-    [[nodiscard]] Owed owed() const noexcept;
+    [[nodiscard]] bool anything_owed() const noexcept;
+    [[nodiscard]] bool owes_transfer_before(std::uint64_t number) const noexcept;
+    [[nodiscard]] static std::uint32_t answer_bytes(const TcpCommand&) noexcept;
     [[nodiscard]] std::string name() const;
     void on_violation(const Violation&) noexcept override;
     void on_closed(int error_number) noexcept override;
@@ -106,6 +116,8 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     void note_connected() noexcept;
 
     TcpWorker& worker_;
+    TcpHostShare own_share_;                    // before Connect
+    std::shared_ptr<TcpHostShare> host_share_;  // from then on
     fabric::NvmeTcpStream stream_;
     std::optional<TargetQueue> core_;  // since ICReq: whether memory may be lent depends on the digests
     unsigned commands_ = 0;            // slots in use
@@ -128,8 +140,9 @@ class TcpQueue final : public Poller, private fabric::NvmeTcpHandler, private Ta
     std::uint32_t free_transfer_ = 0;
     std::uint32_t transfers_used_ = 0;
 
-    Timer timer_;                 // handshake; then progress while the host owes something; then lingering
-    Owed so_far_;                 // the counts; what is owed is looked up
+    Timer timer_;         // handshake; then progress while the host owes something; then lingering
+    Timer unread_timer_;  // while there is no memory to read into
+    Owed so_far_;
     Owed owed_before_;            // when the timer was armed
     std::uint64_t slow_pdu_ = 0;  // the PDU (by number) that was not complete …
     unsigned slow_times_ = 0;     // … when the timer expired, so often

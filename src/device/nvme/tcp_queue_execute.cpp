@@ -34,7 +34,9 @@ void TcpQueue::want_buffer(TcpCommand& command) noexcept {
     command.buffer.bytes = command.plan.bytes;
     command.buffer.ready = buffer_ready;
     command.buffer.context = &command;
-    switch (worker_.pool(command.from_reserve).get(command.buffer)) {
+    TcpHostShare& share = host_share_ ? *host_share_ : own_share_;
+    command.buffer.account = command.from_reserve ? &share.reserve : &share.buffers;
+    switch (worker_.shares(command.from_reserve).get(command.buffer)) {
         case BufferPool::Grant::granted:
             have_memory(command);
             break;
@@ -54,7 +56,7 @@ bool TcpQueue::abort(std::uint16_t command_id) noexcept {
     for (TcpCommand* command = unbegun_; command != nullptr; command = command->next) {
         if (command->state != State::waiting || command->core.command.command_id != command_id) continue;
         unlist(*command);
-        worker_.pool(command->from_reserve).cancel(command->buffer);
+        worker_.shares(command->from_reserve).cancel(command->buffer);
         core_->abandon(command->core);
         reject(*command, wire::nvme::status::aborted_by_request);
         respond(*command);
@@ -108,6 +110,12 @@ void TcpQueue::responded(TargetCommand& core) noexcept {
     command.queue->respond(command);
 }
 
+std::uint32_t TcpQueue::answer_bytes(const TcpCommand& command) noexcept {
+    const bool data =
+        command.plan.direction == Direction::to_host && wire::nvme::status_of(command.core.completion) == 0;
+    return data ? command.plan.bytes : 0;
+}
+
 void TcpQueue::respond(TcpCommand& command) noexcept {
     if (std::exchange(command.parked, false)) --parked_;
     if (!connected_ && core_->connected()) note_connected();
@@ -115,7 +123,9 @@ void TcpQueue::respond(TcpCommand& command) noexcept {
     command.state = State::sending;
     const wire::nvme::Completion& completion = command.core.completion;
     const Plan& plan = command.plan;
-    if (plan.direction == Direction::to_host && plan.bytes > 0 && wire::nvme::status_of(completion) == 0) {
+    ++so_far_.answers;
+    if (answer_bytes(command) > 0) {
+        so_far_.bytes += plan.bytes;
         const bool success = !core_->flow_control() && completion.result == 0;
         wire::nvme_tcp::C2HData header;
         header.cccid = completion.command_id;
@@ -140,7 +150,8 @@ void TcpQueue::respond(TcpCommand& command) noexcept {
 
 void TcpQueue::sent(void* context) noexcept {
     TcpCommand& command = *static_cast<TcpCommand*>(context);
-    ++command.queue->so_far_.sent;
+    ++command.queue->so_far_.answers_taken;
+    command.queue->so_far_.bytes -= answer_bytes(command);
     command.queue->free(command);
 }
 
@@ -149,10 +160,11 @@ void TcpQueue::free(TcpCommand& command) noexcept {
     if (command.on_loan) core_->release(command.core);
     std::byte* const data = command.buffer.data;
     const std::size_t bytes = command.buffer.bytes;
-    BufferPool& pool = worker_.pool(command.from_reserve);
+    memory::BufferShares& shares = worker_.shares(command.from_reserve);
+    memory::BufferAccount* const account = command.buffer.account;
     --commands_;
     worker_.commands.give(&command);
-    if (data != nullptr) pool.put(data, bytes);  // last: others, of any queue, may begin within
+    if (data != nullptr) shares.put(*account, data, bytes);  // last: others, of any queue, may begin within
 }
 
 }  // namespace mqblk::device::nvme

@@ -170,10 +170,10 @@ Placement TcpQueue::begin_transfer(const NvmeTcpPdu& pdu) noexcept {
 void TcpQueue::transfer_data(Transfer& transfer, std::uint32_t bytes, bool digest_ok) noexcept {
     TcpCommand& command = *transfer.command;
     command.digest_error |= !digest_ok;
+    so_far_.bytes -= bytes;
     transfer.received += bytes;
     command.received += bytes;
     if (transfer.received < transfer.bytes) return;
-    ++so_far_.transfers;
     give_transfer(transfer);
     --command.r2ts;
     if (command.received < command.plan.bytes) {
@@ -204,6 +204,8 @@ void TcpQueue::request_data(TcpCommand& command) noexcept {
         transfer.offset = command.requested;
         transfer.bytes = std::min(piece, command.plan.bytes - command.requested);
         transfer.received = 0;
+        transfer.number = so_far_.asked++;
+        so_far_.bytes += transfer.bytes;
         wire::nvme_tcp::R2T request;
         request.cccid = command.core.command.command_id;
         request.ttag = static_cast<std::uint16_t>(transfer.generation << transfer_bits | index);

@@ -20,7 +20,10 @@ class TcpTarget {
         bool header_digest = true;  ///< granted to hosts that ask
         bool data_digest = true;
         std::uint32_t max_h2c_data_bytes = 4u << 20;  ///< MAXH2CDATA; no R2T asks for more
-        std::size_t buffer_bytes = 64u << 20;  ///< per reactor, for data on its way; scarce means waiting in order
+        /// Per reactor, for data on their way: a quarter to receive into, where data that come with their commands stay
+        /// (and 128 KiB for each connection beyond that, at most), the rest for all others. Scarce means waiting in
+        /// order, and one host gets no more than is left for others.
+        std::size_t buffer_bytes = 64u << 20;
         Duration handshake = std::chrono::seconds(10);  ///< from accept to a successful Connect
     };
 
@@ -33,7 +36,8 @@ class TcpTarget {
     [[nodiscard]] virtual fabric::Address address() const = 0;
     [[nodiscard]] virtual unsigned connections() const noexcept = 0;
     /// Closes listener and connections; `done` runs on reactors[0] when the last one is gone. What is in the backends
-    /// is answered first if that takes no longer than a few seconds. Any thread.
+    /// is answered first if that takes no longer than five seconds; then what waits for a turn at a backend is dropped,
+    /// and what a backend has begun is waited for. Any thread.
     virtual void shutdown(std::function<void()> done) = 0;
 };
 

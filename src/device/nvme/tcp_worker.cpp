@@ -13,6 +13,11 @@ namespace mqblk::device::nvme {
 
 namespace {
 
+/// Of the budget for data on their way: receive memory, where data that came with their commands stay.
+std::size_t receive_bytes(const TcpTarget::Options& options) noexcept {
+    return options.buffer_bytes / 4;
+}
+
 constexpr std::size_t reserve_bytes = 16 * TcpWorker::reserve_block_bytes;
 
 }  // namespace
@@ -44,7 +49,8 @@ void TcpCommandPool::give(TcpCommand* command) noexcept {
 Result<std::unique_ptr<TcpWorker>> TcpWorker::create(Target& target, unsigned port_id, Reactor& reactor,
                                                      const TcpTarget::Options& options) {
     const std::size_t largest = std::bit_ceil(std::max<std::size_t>(target.limits().max_transfer_bytes, 4096));
-    auto buffers = memory::BufferPool::create(std::max(options.buffer_bytes, largest), largest);
+    auto buffers =
+        memory::BufferPool::create(std::max(options.buffer_bytes - receive_bytes(options), largest), largest);
     if (!buffers) return std::unexpected(buffers.error().in("buffers of the NVMe/TCP target"));
     auto reserve = memory::BufferPool::create(reserve_bytes, reserve_block_bytes);
     if (!reserve) return std::unexpected(reserve.error().in("reserved buffers of the NVMe/TCP target"));
@@ -58,11 +64,22 @@ TcpWorker::TcpWorker(Target& the_target, unsigned port, Reactor& the_reactor, co
       port_id(port),
       reactor(the_reactor),
       options(the_options),
+      streams(receive_bytes(the_options) / fabric::NvmeTcpBuffers::chunk_bytes),
       buffers_(std::move(buffers)),
       reserve_(std::move(reserve)),
+      buffer_shares_(std::in_place, *buffers_),
+      reserve_shares_(std::in_place, *reserve_),
       trimmer_(std::in_place, reactor, *buffers_) {}
 
 TcpWorker::~TcpWorker() = default;
+
+std::shared_ptr<TcpHostShare> TcpWorker::share_of(const std::string& host_nqn) {
+    std::erase_if(hosts_, [](const auto& entry) { return entry.second.expired(); });
+    auto& known = hosts_[host_nqn];
+    auto share = known.lock();
+    if (!share) known = share = std::make_shared<TcpHostShare>();
+    return share;
+}
 
 void TcpWorker::adopt(std::unique_ptr<fabric::Connection> connection) {
     if (shut_down_ || !connection) return;
@@ -92,6 +109,8 @@ void TcpWorker::shutdown(std::function<void()> done) {
 void TcpWorker::finish_shutdown() {
     if (!shut_down_ || !queues_.empty()) return;
     trimmer_.reset();
+    buffer_shares_.reset();
+    reserve_shares_.reset();
     buffers_.reset();
     reserve_.reset();
     const auto done = shut_down_;

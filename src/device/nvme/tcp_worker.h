@@ -10,11 +10,14 @@
 #include "device/nvme/tcp_target.h"
 #include "fabric/nvme_tcp_stream.h"
 #include "memory/buffer_pool.h"
+#include "memory/buffer_shares.h"
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace mqblk::device::nvme {
@@ -42,10 +45,10 @@ struct alignas(64) TcpCommand {
     std::uint8_t r2ts = 0;      ///< outstanding
     std::uint32_t requested = 0, received = 0;  ///< bytes asked for by R2T, and of those arrived
     TcpQueue* queue = nullptr;
-    fabric::RxChunk* held = nullptr;  ///< in-capsule data
-    Segment segment{nullptr, 0};      ///< what core.data consists of
-    memory::BufferRequest buffer;     ///< `data` is set while it has one
-    TcpCommand* next = nullptr;       ///< free list, or the queue's list of commands that the core has not begun
+    fabric::RxChunk* held = nullptr;     ///< in-capsule data
+    Segment segment{nullptr, 0};         ///< what core.data consists of
+    memory::SharedBufferRequest buffer;  ///< `data` is set while it has one
+    TcpCommand* next = nullptr;          ///< free list, or the queue's list of commands that the core has not begun
     TcpCommand* previous = nullptr;
 };
 
@@ -55,11 +58,23 @@ class TcpCommandPool {
     /// Null when memory is out.
     [[nodiscard]] TcpCommand* take() noexcept;
     void give(TcpCommand*) noexcept;
+    /// fn(TcpCommand&) for every slot, in use or not.
+    template <class Fn>
+    void for_each(Fn&& fn) {
+        for (const auto& block : blocks_) {
+            for (std::size_t i = 0; i < block_commands; ++i) fn(block[i]);
+        }
+    }
 
   private:
     static constexpr std::size_t block_commands = 32;
     TcpCommand* free_ = nullptr;
     std::vector<std::unique_ptr<TcpCommand[]>> blocks_;
+};
+
+/// What the queues of one host in a worker have in common: none of them, nor all, takes the memory from other hosts.
+struct TcpHostShare {
+    memory::BufferAccount buffers, reserve;
 };
 
 class TcpWorker {
@@ -78,8 +93,12 @@ class TcpWorker {
     void announce_end() noexcept { target_ends_.store(true, std::memory_order_relaxed); }
     [[nodiscard]] bool target_ends() const noexcept { return target_ends_.load(std::memory_order_relaxed); }
 
-    /// The pool for a transfer of `bytes`: admin commands and whatever comes before Connect use the reserve.
-    [[nodiscard]] memory::BufferPool& pool(bool reserve) noexcept { return reserve ? *reserve_ : *buffers_; }
+    /// Memory for transfers: admin commands and whatever comes before Connect use the reserve.
+    [[nodiscard]] memory::BufferShares& shares(bool reserve) noexcept {
+        return reserve ? *reserve_shares_ : *buffer_shares_;
+    }
+    /// The share of the host that `host_nqn` names.
+    [[nodiscard]] std::shared_ptr<TcpHostShare> share_of(const std::string& host_nqn);
     static constexpr std::size_t reserve_block_bytes = 16384;
 
     [[nodiscard]] unsigned connections() const noexcept { return connections_.load(std::memory_order_relaxed); }
@@ -97,6 +116,8 @@ class TcpWorker {
     void finish_shutdown();
 
     std::unique_ptr<memory::BufferPool> buffers_, reserve_;
+    std::optional<memory::BufferShares> buffer_shares_, reserve_shares_;
+    std::map<std::string, std::weak_ptr<TcpHostShare>, std::less<>> hosts_;
     std::optional<block::PoolTrimmer> trimmer_;
     std::vector<std::unique_ptr<TcpQueue>> queues_;
     std::atomic<unsigned> connections_{0};

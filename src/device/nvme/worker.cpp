@@ -14,7 +14,7 @@ namespace mqblk::device::nvme {
 
 namespace status = wire::nvme::status;
 
-Worker::Worker(Reactor& reactor) : reactor_(reactor), thread_(std::this_thread::get_id()), checks_(reactor) {}
+Worker::Worker(Reactor& reactor) : reactor_(reactor), checks_(reactor) {}
 
 Worker::~Worker() {
     assert(checks_.in_use() == 0);
@@ -122,6 +122,12 @@ bool Worker::wait() noexcept {
         }
     }
     return false;
+}
+
+void Worker::drop_given_up() noexcept {
+    for (NamespaceChannel* channel : active_) {
+        if (channel->channel) channel->channel->drop_cancelled();
+    }
 }
 
 void Worker::close(std::uint32_t slot, std::shared_ptr<void> closed) noexcept {

@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 namespace mqblk {
@@ -57,7 +56,6 @@ class Worker : public std::enable_shared_from_this<Worker> {
     Worker& operator=(const Worker&) = delete;
 
     [[nodiscard]] Reactor& reactor() const noexcept { return reactor_; }
-    [[nodiscard]] bool on_this_thread() const noexcept { return std::this_thread::get_id() == thread_; }
 
     /// The channel to namespace `nsid`, opened now if this is its first use here. Null: `status` says why.
     [[nodiscard]] NamespaceChannel* find(const Subsystem&, std::uint32_t nsid, std::uint16_t& status) noexcept;
@@ -75,6 +73,9 @@ class Worker : public std::enable_shared_from_this<Worker> {
     /// Waits until at least one bio of one channel has ended; false if none is outstanding.
     bool wait() noexcept;
 
+    /// Ends what waits before a backend and was cancelled.
+    void drop_given_up() noexcept;
+
     /// The namespace in `slot` was removed: closes its channel as soon as nothing is outstanding, then gives up
     /// `closed`. Commands that were planned and are executed later end with an invalid namespace.
     void close(std::uint32_t slot, std::shared_ptr<void> closed) noexcept;
@@ -88,7 +89,6 @@ class Worker : public std::enable_shared_from_this<Worker> {
     void forget(NamespaceChannel&) noexcept;
 
     Reactor& reactor_;
-    const std::thread::id thread_;
     std::vector<NamespaceChannel*> channels_;  // by Namespace::slot; owned
     std::vector<NamespaceChannel*> active_;
     std::vector<NamespaceChannel*> closing_;  // out of the table, not yet deleted; owned

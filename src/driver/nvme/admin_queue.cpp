@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -74,7 +75,9 @@ void AdminQueue::submit(const Order& order, Done done) {
     capsule.loop.command.flags = wire::nvme::flag_psdt_sgl;
     if (order.transfer != Transfer::none) capsule.set_flat(order.transfer, order.data.data, order.data.bytes);
     capsule.rewind();
-    if (order.timeout > Duration::zero()) slot.timer.arm(reactor_, reactor_.now() + order.timeout);
+    if (order.timeout > Duration::zero()) {
+        slot.timer.arm(reactor_, std::min(reactor_.now() + order.timeout, deadline_));
+    }
     ++in_pair_;
     pair_->submit(capsule);
     if (pair_) pair_->commit();
@@ -147,8 +150,14 @@ bool AdminQueue::prepare_sleep() noexcept {
 }
 
 void AdminQueue::expired(Slot& slot) {
-    const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(slot.timeout).count();
-    fail(fmt::format("no answer to {} within {} ms", slot.what, milliseconds));
+    const auto milliseconds = [](Duration duration) {
+        return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+    };
+    if (reactor_.now() >= deadline_) {
+        fail(fmt::format("no answer to {}; all of connecting may take {} ms", slot.what, milliseconds(bound_)));
+    } else {
+        fail(fmt::format("no answer to {} within {} ms", slot.what, milliseconds(slot.timeout)));
+    }
 }
 
 void AdminQueue::fail(std::string reason) {

@@ -42,6 +42,12 @@ class AdminQueue final : public Poller, public QueuePairEvents, public std::enab
     AdminQueue(Reactor&, std::string target, std::function<void(std::string reason)> lost);
     ~AdminQueue();
 
+    /// Every command ends by `deadline`, whatever time it has of its own; `never` lifts that. `bound`: for the
+    /// sentence.
+    void end_by(Time deadline, Duration bound = {}) noexcept {
+        deadline_ = deadline;
+        bound_ = bound;
+    }
     /// Starts to use a pair that was opened with *this as its events.
     void attach(std::unique_ptr<QueuePair>);
 
@@ -81,6 +87,8 @@ class AdminQueue final : public Poller, public QueuePairEvents, public std::enab
     std::unique_ptr<Drain> drain_;  ///< of a pair that was let go of
     unsigned in_pair_ = 0;          ///< depth of calls into the pair: it must not be destroyed while > 0
     bool closed_ = false;
+    Time deadline_ = never;
+    Duration bound_{};
 };
 
 /// "Identify Controller failed with status 0x4002 (Invalid Field in Command)" and its code.

@@ -33,13 +33,13 @@ Error refused_parameter(const Association::Terms& terms, std::uint32_t field, st
                     fmt::format("target {} has no subsystem '{}'; 'mqblk discover {}' lists what it offers", target,
                                 terms.subsystem_nqn, target)};
         case in_data(offsetof(ConnectData, host_nqn)):
-            return {Errc::invalid_argument,
+            return {Errc::permission_denied,
                     fmt::format("target {} does not accept '{}' as a host NQN; give another", target, terms.host.nqn)};
         case in_data(offsetof(ConnectData, controller_id)):
             return {Errc::closed,
                     fmt::format("target {} no longer knows this controller of '{}'", target, terms.subsystem_nqn)};
         default:
-            return {Errc::invalid_argument,
+            return {Errc::protocol,
                     fmt::format("target {} refused to connect '{}': parameter at {:#x} is invalid (status {:#x})",
                                 target, terms.subsystem_nqn, field, status)};
     }
@@ -61,6 +61,11 @@ ConnectRequest build_connect(const Association::Terms& terms, std::uint16_t queu
     wire::nvme::set_text(request.data.subsystem_nqn, terms.subsystem_nqn, '\0');
     wire::nvme::set_text(request.data.host_nqn, terms.host.nqn, '\0');
     return request;
+}
+
+bool refused_for_good(const wire::nvme::Completion& completion) noexcept {
+    const std::uint16_t status = wire::nvme::status_of(completion);
+    return (status & sc::do_not_retry) != 0 && (status & sc::code_mask) == sc::connect_invalid_host;
 }
 
 Error connect_error(const Association::Terms& terms, const wire::nvme::Completion& completion) {

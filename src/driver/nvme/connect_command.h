@@ -24,6 +24,8 @@ struct ConnectRequest {
                                            std::uint16_t controller_id, Duration keep_alive);
 
 /// The failure of a Connect as a sentence that names address, NQN and remedy.
+/// The target does not let this host in, and says that asking again is of no use (DNR).
+[[nodiscard]] bool refused_for_good(const wire::nvme::Completion&) noexcept;
 [[nodiscard]] Error connect_error(const Association::Terms&, const wire::nvme::Completion&);
 
 }  // namespace mqblk::driver::nvme

@@ -4,6 +4,7 @@
 // the controller before it has ended. The same at the first time and at every reconnect. NVMe 1.4, section 7.6.1.
 #include "base/log.h"
 #include "driver/nvme/controller_core.h"
+#include "driver/nvme/status_text.h"
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_logs.h"
 
@@ -36,7 +37,10 @@ Task<Result<>> ControllerCore::bring_up() {
     reset_wanted_ = false;
     SessionOptions session_options;
     session_options.keep_alive = options_.keep_alive;
-    session_options.admin_timeout = options_.admin_timeout;
+    // A target that falls silent now holds up whoever waits for it to be connected.
+    session_options.admin_timeout = std::min(options_.admin_timeout, options_.connect_timeout);
+    refused_ = false;
+    session_options.refused = &refused_;
     session_options.lost = [weak = weak_from_this()](std::string reason) {
         if (const auto self = weak.lock()) self->request_reset(std::move(reason));
     };
@@ -52,6 +56,7 @@ Task<Result<>> ControllerCore::bring_up() {
         session_.admin->close(done.error());
         co_return std::unexpected(done.error().in(fmt::format("connect to {}", title())));
     }
+    session_.admin_timeout = options_.admin_timeout;
     state_ = ControllerState::live;
     const ControllerFacts facts = this->facts();
     Association::View controller;
@@ -73,6 +78,7 @@ Task<Result<>> ControllerCore::set_up(Session& session) {
     if (done) done = co_await set_up_events(session);
     if (done) done = co_await ask_for_retry_delays(session);
     if (!done) co_return done;
+    session.admin->end_by(never);  // many namespaces take their time
     rescan_wanted_ = false;
     ask_for_event();
     ChangedNamespaces all;
@@ -115,8 +121,12 @@ Task<Result<>> ControllerCore::set_queue_count(const Session& session) {
     order.command.cdw11 = wire::nvme::queue_counts(wanted, wanted);
     const auto answer = co_await session.admin->execute(order);
     if (!answer) co_return std::unexpected(answer.error());
-    if ((wire::nvme::status_of(*answer) & wire::nvme::status::code_mask) != 0) {
-        co_return mqblk::fail(Errc::no_space, "the target grants no I/O queue; disconnect another host first");
+    const std::uint16_t status = wire::nvme::status_of(*answer);
+    if ((status & wire::nvme::status::code_mask) != 0) {
+        co_return mqblk::fail(Errc::no_space,
+                              fmt::format("the target grants no I/O queue: Set Features failed with status {:#x} ({}); "
+                                          "if its queues are all in use, disconnect another host",
+                                          status, status_text(status)));
     }
     const auto granted = static_cast<std::uint32_t>(answer->result);
     const unsigned queues = std::min({(granted & 0xffff) + 1, (granted >> 16) + 1, wanted});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The course of a controller's life: serve, recover, stop. Every wait in it has a bound: the reconnect delay grows to
-// ten times the first, an attempt ends with connect_timeout and admin_timeout, and all of it with ctrl_loss_tmo.
+// ten times the first, an attempt takes connect_timeout, and as long for each answer of its scan, and all of it ends
+// with ctrl_loss_tmo, or when the target says that this host will not be let in again.
 #include "driver/nvme/controller_core.h"
 
 #include "base/log.h"
@@ -127,6 +128,10 @@ Task<bool> ControllerCore::recover() {
         if (attempt_result_ && attempt_result_->has_value()) {
             tell_recovery(start, before);
             co_return true;
+        }
+        if (attempt_result_ && refused_) {
+            log_warning(fmt::format("nvme: {}; its I/O fails from now on", attempt_result_->error().message()));
+            co_return false;
         }
         if (attempt_result_) log_limited("nvme: reconnect", attempt_result_->error().message());
         // First the connection, so that nothing is written any more to what the attempt's frames own.

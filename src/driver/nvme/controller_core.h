@@ -119,6 +119,7 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     OwnedTask attempt_;
     std::optional<Result<>> attempt_result_;
     bool reset_wanted_ = false;
+    bool refused_ = false;  // by the last attempt's target, for good
     bool stop_wanted_ = false;
     bool events_offered_ = false;
     bool rescan_wanted_ = false;

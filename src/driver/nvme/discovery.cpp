@@ -4,6 +4,7 @@
 // together, and all is read again.
 #include "driver/nvme/discovery.h"
 
+#include "base/printable.h"
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_logs.h"
 
@@ -91,9 +92,7 @@ std::string secure_channel(std::uint8_t requirements) {
 
 template <std::size_t Bytes>
 std::string entry_text(const std::array<char, Bytes>& field) {
-    std::string text(wire::nvme::text_of(field));
-    std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-    return text;
+    return printable(wire::nvme::text_of(field));
 }
 
 DiscoveryEntry entry_of(const WireEntry& from) {
@@ -143,9 +142,10 @@ Task<Result<std::vector<DiscoveryEntry>>> read_entries(const Session& session) {
 Task<Result<std::vector<DiscoveryEntry>>> read_discovery(Reactor& reactor, const Association::Terms& terms,
                                                          Duration admin_timeout) {
     SessionOptions options;
-    options.admin_timeout = admin_timeout;
+    options.admin_timeout = std::min(admin_timeout, terms.connect_timeout);
     auto session = co_await open_session(reactor, terms, std::move(options));
     if (!session) co_return std::unexpected(std::move(session.error()));
+    session->admin->end_by(never);
     auto entries = co_await read_entries(*session);
     if (entries) {
         // In order, but a discovery controller that does not take part costs nothing.

@@ -31,7 +31,7 @@ struct HostOptions {
     unsigned depth = 128;  ///< entries per I/O queue
     bool header_digest = false, data_digest = false;
     Duration keep_alive = std::chrono::seconds(5);
-    Duration connect_timeout = std::chrono::seconds(10);
+    Duration connect_timeout = std::chrono::seconds(10);  ///< for all of connecting; then for each answer of the scan
     Duration io_timeout = std::chrono::seconds(30);
     Duration admin_timeout = std::chrono::seconds(60);
     Duration reconnect_delay = std::chrono::seconds(2);  ///< first wait; doubles up to ten times that
@@ -71,7 +71,8 @@ class Host {
     /// them ends with `removed`, and none uses the network again but to say good-bye.
     ~Host();
 
-    // Run these in the control reactor (spawn them there); they end within connect_timeout and admin_timeout, and,
+    // Run these in the control reactor (spawn them there); they end within connect_timeout, and as long again for
+    // each answer of a scan, and,
     // where a controller of this host was lost there that may still carry commands out, within ctrl_loss_tmo.
 
     /// Connects, identifies and scans. The controller is shared by who asks for the same address, NQN and options.

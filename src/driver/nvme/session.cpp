@@ -57,9 +57,11 @@ Task<Result<>> await_status(Reactor& reactor, const Session& session, std::uint3
     for (;;) {
         const auto status = co_await property_get(session, property::csts, false, "Property Get of CSTS");
         if (!status) co_return std::unexpected(status.error());
+        // First: a controller that is not there reads as all ones, ready and all.
+        if ((*status & csts::fatal) != 0) {
+            co_return mqblk::fail(Errc::io, fmt::format("the controller reports a fatal status (CSTS {:#x})", *status));
+        }
         if ((*status & mask) == wanted) co_return Result<>();
-        if ((*status & csts::fatal) != 0)
-            co_return mqblk::fail(Errc::io, "the controller reports a fatal status (CSTS.CFS)");
         if (reactor.now() >= deadline) {
             const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(bound).count();
             co_return mqblk::fail(Errc::timed_out,
@@ -70,7 +72,7 @@ Task<Result<>> await_status(Reactor& reactor, const Session& session, std::uint3
     }
 }
 
-Task<Result<>> connect_admin(Session& session, const Association::Terms& terms, Duration keep_alive) {
+Task<Result<>> connect_admin(Session& session, const Association::Terms& terms, Duration keep_alive, bool* refused) {
     const auto request = std::make_shared<ConnectRequest>(
         build_connect(terms, 0, AdminQueue::depth, wire::nvme::controller_id_dynamic, keep_alive));
     AdminQueue::Order order = session.order("Connect");
@@ -80,7 +82,10 @@ Task<Result<>> connect_admin(Session& session, const Association::Terms& terms, 
     order.transfer = Transfer::to_target;
     const auto answer = co_await session.admin->execute(order);
     if (!answer) co_return std::unexpected(answer.error());
-    if (wire::nvme::status_of(*answer) != 0) co_return std::unexpected(connect_error(terms, *answer));
+    if (wire::nvme::status_of(*answer) != 0) {
+        if (refused != nullptr) *refused = refused_for_good(*answer);
+        co_return std::unexpected(connect_error(terms, *answer));
+    }
     const auto dw0 = static_cast<std::uint32_t>(answer->result);
     if ((dw0 & wire::nvme::connect_authentication_mask) != 0) {
         co_return mqblk::fail(Errc::not_supported,
@@ -119,11 +124,12 @@ Task<Result<Session>> open_session(Reactor& reactor, const Association::Terms& t
     Session session;
     session.admin_timeout = options.admin_timeout;
     session.admin = std::make_shared<AdminQueue>(reactor, terms.transport->target(), std::move(options.lost));
+    session.admin->end_by(reactor.now() + terms.connect_timeout, terms.connect_timeout);
     auto pair = co_await terms.transport->open(
         reactor, *session.admin, {AdminQueue::depth, Transport::admin_capsule_bytes, terms.connect_timeout});
     if (!pair) co_return std::unexpected(std::move(pair.error()));
     session.admin->attach(std::move(*pair));
-    auto done = co_await connect_admin(session, terms, options.keep_alive);
+    auto done = co_await connect_admin(session, terms, options.keep_alive, options.refused);
     if (done) done = co_await enable(reactor, session);
     if (!done) {
         session.admin->close(done.error());

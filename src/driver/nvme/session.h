@@ -43,10 +43,12 @@ struct Session {
 struct SessionOptions {
     Duration keep_alive{};     ///< zero: none
     Duration admin_timeout{};  ///< of each command
+    bool* refused = nullptr;   ///< set when the target says that this host will never be let in
     std::function<void(std::string reason)> lost;
 };
 
-/// Connects and enables. `terms` outlives the task. It may be destroyed while it waits.
+/// Connects and enables, all within terms.connect_timeout, which goes on to bind the admin queue's commands until
+/// AdminQueue::end_by() is told otherwise. `terms` outlives the task. It may be destroyed while it waits.
 [[nodiscard]] Task<Result<Session>> open_session(Reactor&, const Association::Terms& terms, SessionOptions);
 
 /// Identify Controller into `page`, which outlives the session.

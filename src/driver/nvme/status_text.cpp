@@ -21,6 +21,7 @@ struct StatusMeaning {
     std::string_view text;
 };
 
+/// No error is `invalid_argument`: what a target does not take of this host's commands is no fault of the caller's.
 constexpr std::array status_meanings{
     StatusMeaning{sc::success, Status::ok, Errc::io, "Successful Completion"},
     StatusMeaning{sc::invalid_opcode, Status::not_supported, Errc::not_supported, "Invalid Command Opcode"},
@@ -35,17 +36,17 @@ constexpr std::array status_meanings{
     StatusMeaning{sc::sgl_invalid_data_length, Status::invalid, Errc::protocol, "Data SGL Length Invalid"},
     StatusMeaning{sc::sgl_invalid_offset, Status::invalid, Errc::protocol, "SGL Offset Invalid"},
     StatusMeaning{sc::keep_alive_expired, Status::transport, Errc::closed, "Keep Alive Timeout Expired"},
-    StatusMeaning{sc::keep_alive_invalid, Status::invalid, Errc::invalid_argument, "Keep Alive Timeout Invalid"},
+    StatusMeaning{sc::keep_alive_invalid, Status::invalid, Errc::not_supported, "Keep Alive Timeout Invalid"},
     StatusMeaning{sc::namespace_write_protected, Status::read_only, Errc::permission_denied,
                   "Namespace is Write Protected"},
     StatusMeaning{sc::command_interrupted, Status::aborted, Errc::io, "Command Interrupted"},
     StatusMeaning{sc::transient_transport_error, Status::transport, Errc::io, "Transient Transport Error"},
-    StatusMeaning{sc::lba_out_of_range, Status::out_of_range, Errc::invalid_argument, "LBA Out of Range"},
+    StatusMeaning{sc::lba_out_of_range, Status::out_of_range, Errc::io, "LBA Out of Range"},
     StatusMeaning{sc::capacity_exceeded, Status::no_space, Errc::no_space, "Capacity Exceeded"},
     StatusMeaning{sc::namespace_not_ready, Status::io_error, Errc::io, "Namespace Not Ready"},
     StatusMeaning{sc::reservation_conflict, Status::protection, Errc::permission_denied, "Reservation Conflict"},
     StatusMeaning{sc::invalid_queue_id, Status::io_error, Errc::protocol, "Invalid Queue Identifier"},
-    StatusMeaning{sc::invalid_queue_size, Status::io_error, Errc::invalid_argument, "Invalid Queue Size"},
+    StatusMeaning{sc::invalid_queue_size, Status::io_error, Errc::not_supported, "Invalid Queue Size"},
     StatusMeaning{sc::invalid_log_page, Status::not_supported, Errc::not_supported, "Invalid Log Page"},
     StatusMeaning{sc::cross_reset_in_progress, Status::io_error, Errc::io, "Cross-Controller Reset in Progress"},
     StatusMeaning{sc::cross_reset_log_full, Status::io_error, Errc::no_space, "Cross-Controller Reset Log Page Full"},
@@ -53,7 +54,7 @@ constexpr std::array status_meanings{
                   "Cross-Controller Reset Limit Exceeded"},
     StatusMeaning{sc::connect_format, Status::invalid, Errc::not_supported, "Connect Incompatible Format"},
     StatusMeaning{sc::connect_controller_busy, Status::io_error, Errc::no_space, "Connect Controller Busy"},
-    StatusMeaning{sc::attempted_write_to_read_only, Status::read_only, Errc::invalid_argument,
+    StatusMeaning{sc::attempted_write_to_read_only, Status::read_only, Errc::not_supported,
                   "Attempted Write to Read Only Range, or Connect Invalid Parameters"},
     // Linux's target says this of an operation that its disk turns out not to have.
     StatusMeaning{sc::command_size_limit_exceeded, Status::not_supported, Errc::not_supported,

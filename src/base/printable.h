@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text of a peer's or a user's as it may go to a terminal, a log or JSON, whatever its bytes are.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mqblk {
+
+/// `text` as valid UTF-8 without control characters: those (C0, DEL, C1), what reorders or breaks lines (U+2028,
+/// U+2029, U+202A to U+202E, U+2066 to U+2069), and bytes that are no UTF-8 become "\xNN", byte by byte. All else
+/// stays.
+[[nodiscard]] std::string printable(std::string_view text);
+
+}  // namespace mqblk
