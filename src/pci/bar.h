@@ -4,7 +4,6 @@
 // else one virtual call (into the model in the same process, or into whatever carries the access elsewhere).
 #pragma once
 
-#include <atomic>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -53,7 +52,7 @@ class Bar {
     [[nodiscard]] T read(std::uint64_t offset) const noexcept {
         if (const std::uint64_t place = offset - mapped_from_; place < mapped_bytes_) {
             return in_host_order(
-                std::atomic_ref(*reinterpret_cast<T*>(mapped_ + place)).load(std::memory_order_acquire));
+                __atomic_load_n(reinterpret_cast<const volatile T*>(mapped_ + place), __ATOMIC_ACQUIRE));
         }
         return static_cast<T>(access_->bar_read(index_, offset, sizeof(T)));
     }
@@ -62,8 +61,7 @@ class Bar {
     void write(std::uint64_t offset, T value) const noexcept {
         if (const std::uint64_t place = offset - mapped_from_; place < mapped_bytes_) {
             order_before_device();
-            std::atomic_ref(*reinterpret_cast<T*>(mapped_ + place))
-                .store(in_host_order(value), std::memory_order_release);
+            __atomic_store_n(reinterpret_cast<volatile T*>(mapped_ + place), in_host_order(value), __ATOMIC_RELEASE);
             return;
         }
         access_->bar_write(index_, offset, sizeof(T), value);
@@ -83,8 +81,7 @@ class Bar {
     [[nodiscard]] bool mapped(std::uint64_t offset) const noexcept { return offset - mapped_from_ < mapped_bytes_; }
 
   private:
-    /// Stores to DMA memory become visible before the register write that follows, to devices as well: where the
-    /// write's own release order does not reach them.
+    /// Stores to DMA memory become visible to a device, not only to processors, before the register write that follows.
     static void order_before_device() noexcept {
 #if defined(__aarch64__)
         asm volatile("dmb oshst" ::: "memory");
