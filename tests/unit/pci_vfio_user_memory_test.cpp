@@ -47,7 +47,7 @@ TEST_F(VfioUserServer, MappingsDoNotOverlapAndGoAsTheyCame) {
     EXPECT_EQ(client.unmap(mapped_at, 0x8000), 0) << "nothing any more";
     EXPECT_EQ(client.map(~0xfffull, 0x1000, -1), 0) << "the last page of all";
     EXPECT_EQ(client.ask(Command::dma_unmap, vu::DmaUnmap{24, vu::unmap_all, 0, 0}), 0);
-        served.with_model([](CopyDevice& model) {
+    served.with_model([](CopyDevice& model) {
         EXPECT_EQ(model.host().memory().regions(), 0u);
         EXPECT_GE(model.memory_changes, 7u);
     });
@@ -218,6 +218,45 @@ TEST_F(VfioUserServer, OnlyASealedMemoryFileIsMapped) {
     ASSERT_EQ(client.map(mapped_at + 0x20000, 0x1000, pipe[0]), 0) << "as if nothing had come along";
     EXPECT_FALSE(by_pointer(mapped_at + 0x20000, pci::Access::read));
     EXPECT_EQ(::ftruncate(sealed.fd(), 0), -1);
+}
+
+/// As a monitor with an IOMMU maps it.
+TEST_F(VfioUserServer, ManyPagesOfAFileTakeOneDescriptorOrMapping) {
+    RawClient client(served.path());
+    ASSERT_TRUE(client.negotiate());
+    const auto sealed = shared_memory();
+    const pci::OwnedFd unsealed(::memfd_create("pages", MFD_CLOEXEC));
+    ASSERT_EQ(::ftruncate(unsealed.get(), mapped_bytes), 0);
+    const std::size_t descriptors = open_descriptors();
+    for (const int fd : {sealed.fd(), unsealed.get()}) {
+        for (std::uint64_t i = 0; i < 200; ++i) {
+            const std::uint64_t page = i * 7 % (mapped_bytes / 4096);
+            ASSERT_EQ(client.map(mapped_at + i * 0x2000, 0x1000, fd, page * 4096), 0);
+        }
+        EXPECT_LE(open_descriptors(), descriptors + 1);
+        std::uint32_t found = 0;
+        const std::uint32_t value = 0x12345678;
+        ASSERT_EQ(::pwrite(fd, &value, sizeof value, 5 * 4096), sizeof value);
+        served.with_model([&](CopyDevice& model) {
+            for (std::uint64_t i = 0; i < 200; ++i) {
+                std::uint32_t here = 0;
+                EXPECT_TRUE(model.host().memory().load(mapped_at + i * 0x2000, here));
+                EXPECT_EQ(here, i * 7 % 16 == 5 ? value : 0u) << i;
+                found += here == value ? 1 : 0;
+                EXPECT_FALSE(model.host().memory().load(mapped_at + i * 0x2000 + 0x1000, here))
+                    << "only what is mapped";
+            }
+        });
+        EXPECT_GT(found, 10u);
+        ASSERT_EQ(client.ask(Command::dma_unmap, vu::DmaUnmap{24, vu::unmap_all, 0, 0}), 0);
+    }
+    // But not of any number of files.
+    int error = 0;
+    for (std::uint64_t i = 0; i < 1000 && error == 0; ++i) {
+        const auto other = memory::Buffer::allocate(4096, memory::Backing::shared).value();
+        error = client.map(mapped_at + i * 0x1000, 0x1000, other.fd());
+    }
+    EXPECT_EQ(error, ENOMEM);
 }
 
 TEST_F(VfioUserServer, UnmappingWaitsForThoseWhoHoldTheMemory) {
