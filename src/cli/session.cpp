@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/session.h"
 
+#include "cli/patience.h"
 #include "cli/signals.h"
 #include "reactor/uring_reactor.h"
 
@@ -48,29 +49,38 @@ Result<Range> resolve_range(const std::string& name, const Device& device, std::
     return Range{offset, *length};
 }
 
-Result<std::uint64_t> run_over_range(Session& session, const std::string& name, Device& device, Op op, Range range,
-                                     std::uint8_t flags) {
+Result<std::uint64_t> run_over_range(Session& session, Progress& progress, const std::string& name, Device& device,
+                                     Op op, Range range, std::uint8_t flags) {
     constexpr std::uint64_t step_bytes = 256u << 20;
     const auto reactor = session.reactor();
     if (!reactor) return std::unexpected(reactor.error());
-    const auto channel = device.channel(**reactor);
+    auto channel = device.channel(**reactor);
     if (!channel) return std::unexpected(channel.error().in(name));
+    Patience patience(**reactor);
+    auto bio = std::make_unique<Bio>();
     std::uint64_t done = 0;
     while (done < range.bytes && Signals::caught() == 0) {
         const auto step = std::min(step_bytes, range.bytes - done);
-        Bio bio;
-        bio.op = op;
-        bio.flags = flags;
-        bio.sector = (range.offset + done) / sector_bytes;
-        bio.sectors = step / sector_bytes;
-        bio.done = [](Bio&) noexcept {};
-        (*channel)->submit(bio);
-        while ((*channel)->outstanding() > 0) (*channel)->wait();
-        if (bio.status != Status::ok) {
+        *bio = Bio{};
+        bio->op = op;
+        bio->flags = flags;
+        bio->sector = (range.offset + done) / sector_bytes;
+        bio->sectors = step / sector_bytes;
+        bio->done = [](Bio&) noexcept {};
+        (*channel)->submit(*bio);
+        while ((*channel)->outstanding() > 0) {
+            progress.update(done, range.bytes);
+            if (patience.wait(1)) continue;
+            static_cast<void>(bio.release());  // still in flight
+            static_cast<void>(channel->release());
+            return done;
+        }
+        if (bio->status != Status::ok) {
             return fail(Errc::io, fmt::format("{}: {} of {} bytes at byte {} failed: {}", name, to_string(op), step,
-                                              range.offset + done, to_string(bio.status)));
+                                              range.offset + done, to_string(bio->status)));
         }
         done += step;
+        progress.update(done, range.bytes);
     }
     return done;
 }

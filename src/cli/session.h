@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "base/steady_clock.h"
+#include "cli/progress.h"
 #include "reactor/reactor.h"
 
 #include <mqblk/context.h>
@@ -41,8 +42,8 @@ struct Range {
                                           std::optional<std::uint64_t> length);
 
 /// Carries out one operation without data over a range, in pieces that a signal can stop between. Returns the bytes
-/// done.
-[[nodiscard]] Result<std::uint64_t> run_over_range(Session&, const std::string& name, Device&, Op, Range,
+/// done. After a second signal (Signals::gave_up) one request is still in flight: leave the process.
+[[nodiscard]] Result<std::uint64_t> run_over_range(Session&, Progress&, const std::string& name, Device&, Op, Range,
                                                    std::uint8_t flags);
 
 /// Whether an operand is a URI, or else the path of a plain file.

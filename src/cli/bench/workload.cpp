@@ -125,6 +125,7 @@ void JobResult::merge(const JobResult& other) {
         directions[i].latency.merge(other.directions[i].latency);
     }
     runtime = std::max(runtime, other.runtime);
+    unanswered += other.unanswered;
     if (first_error == 0) {
         first_error = other.first_error;
         first_error_text = other.first_error_text;

@@ -5,6 +5,7 @@
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -67,12 +68,11 @@ class BenchCommand final : public Command {
             } else {
                 jobs.push_back(job_json(work_, *result, result->total, "bench"));
             }
-            fmt::print("{}\n", report_json(std::move(jobs)).dump(2));
+            print("{}\n", report_json(std::move(jobs)).dump(2));
         } else {
-            fmt::print("{}", bench_text(work_, *result, "bench"));
+            print("{}", bench_text(work_, *result, "bench"));
         }
-        report_failure(failure_sentence(result->total));
-        return result->exit_code();
+        return end_bench(*result);
     }
 
   private:

@@ -4,6 +4,7 @@
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 #include "cli/transfer/move.h"
 
 #include <fmt/format.h>
@@ -49,7 +50,7 @@ class CopyCommand final : public Command {
             const auto same = compare_data(session, invocation, *source, *destination, *length);
             if (!same) return std::unexpected(same.error());
             if (!same->difference.empty()) {
-                report_failure("copied, but data differ: " + same->difference);
+                complain("copied, but data differ: " + same->difference);
                 return exit_differs;
             }
         }

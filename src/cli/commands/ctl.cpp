@@ -7,6 +7,7 @@
 #include "cli/control_socket.h"
 #include "cli/names.h"
 #include "cli/numbers.h"
+#include "cli/print.h"
 #include "registry/target_config.h"
 
 #include <fmt/format.h>
@@ -76,7 +77,7 @@ class CtlCommand final : public Command {
         const auto result = answer.value("result", ordered_json::object());
         if (command_ == "save") return save(result);
         if (invocation.json) {
-            fmt::print("{}\n", result.dump(2));
+            print("{}\n", result.dump(2));
         } else {
             print_result(result);
         }
@@ -132,7 +133,7 @@ class CtlCommand final : public Command {
     Result<int> save(const ordered_json& config) const {
         const auto text = config.dump(2) + "\n";
         if (file_ == "-") {
-            fmt::print("{}", text);
+            print("{}", text);
             return exit_ok;
         }
         std::ofstream file(file_, std::ios::binary | std::ios::trunc);
@@ -144,28 +145,26 @@ class CtlCommand final : public Command {
 
     void print_result(const ordered_json& result) const {
         if (command_ == "add") {
-            fmt::print("{} namespace {}: {}\n", result.value("nqn", ""), result.value("nsid", 0u),
-                       result.value("uri", ""));
+            print("{} namespace {}: {}\n", result.value("nqn", ""), result.value("nsid", 0u), result.value("uri", ""));
         } else if (command_ == "list") {
             for (const auto& address : member_list(result, "listen"))
-                fmt::print("listening on {}\n", address.get<std::string>());
-            fmt::print("{} connections\n", result.value("connections", 0u));
+                print("listening on {}\n", address.get<std::string>());
+            print("{} connections\n", result.value("connections", 0u));
             for (const auto& entry : member_list(result, "namespaces")) {
-                fmt::print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.value("nqn", ""),
-                           entry.value("nsid", 0u), entry.value("uri", ""),
-                           binary_bytes(entry.value("bytes", std::uint64_t{0})), entry.value("block", 0u));
+                print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.value("nqn", ""), entry.value("nsid", 0u),
+                      entry.value("uri", ""), binary_bytes(entry.value("bytes", std::uint64_t{0})),
+                      entry.value("block", 0u));
             }
         } else if (command_ == "hosts") {
             for (const auto& entry : member_list(result, "subsystems")) {
-                fmt::print("{}: {}\n", entry.value("nqn", ""),
-                           entry.value("allow_any_host", false) ? "any host" : "these hosts:");
-                for (const auto& host : member_list(entry, "allowed_hosts"))
-                    fmt::print("  {}\n", host.get<std::string>());
+                print("{}: {}\n", entry.value("nqn", ""),
+                      entry.value("allow_any_host", false) ? "any host" : "these hosts:");
+                for (const auto& host : member_list(entry, "allowed_hosts")) print("  {}\n", host.get<std::string>());
             }
             for (const auto& entry : member_list(result, "controllers")) {
-                fmt::print("connected: {} from {} to {}, controller {}, {} I/O queues\n", entry.value("host", ""),
-                           entry.value("peer", ""), entry.value("nqn", ""), entry.value("controller", 0u),
-                           entry.value("io_queues", 0u));
+                print("connected: {} from {} to {}, controller {}, {} I/O queues\n", entry.value("host", ""),
+                      entry.value("peer", ""), entry.value("nqn", ""), entry.value("controller", 0u),
+                      entry.value("io_queues", 0u));
             }
         }
     }

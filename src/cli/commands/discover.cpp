@@ -4,6 +4,7 @@
 #include "cli/commands/commands.h"
 #include "cli/names.h"
 #include "cli/numbers.h"
+#include "cli/print.h"
 #include "cli/session.h"
 #include "registry/services.h"
 
@@ -64,14 +65,14 @@ class DiscoverCommand final : public Command {
                                    {"subnqn", entry.nqn},
                                    {"traddr", entry.address}});
             }
-            fmt::print("{}\n", ordered_json{{"device", address_}, {"records", std::move(records)}}.dump(2));
+            print("{}\n", ordered_json{{"device", address_}, {"records", std::move(records)}}.dump(2));
             return exit_ok;
         }
         for (const auto& entry : *entries) {
-            fmt::print("{} {} {}:{} port {} {}\n", entry.transport, entry.address_family, entry.address, entry.service,
-                       entry.port_id, entry.nqn);
+            print("{} {} {}:{} port {} {}\n", entry.transport, entry.address_family, entry.address, entry.service,
+                  entry.port_id, entry.nqn);
         }
-        if (entries->empty()) fmt::print("{} offers no subsystem to this host\n", address_);
+        if (entries->empty()) print("{} offers no subsystem to this host\n", address_);
         return exit_ok;
     }
 
@@ -150,16 +151,16 @@ class ListCommand final : public Command {
                             {"serial", ns.serial},
                             {"uuid", ns.uuid}});
         }
-        fmt::print("{}\n", ordered_json{{"namespaces", std::move(list)}}.dump(2));
+        print("{}\n", ordered_json{{"namespaces", std::move(list)}}.dump(2));
     }
 
     static void print_table(const std::vector<ListedNamespace>& all) {
         std::size_t width = 3;
         for (const auto& ns : all) width = std::max(width, ns.uri.size());
-        fmt::print("{:<{}}  {:>8}  {:>5}  {:<20}  {}\n", "URI", width, "SIZE", "BLOCK", "SERIAL", "MODEL");
+        print("{:<{}}  {:>8}  {:>5}  {:<20}  {}\n", "URI", width, "SIZE", "BLOCK", "SERIAL", "MODEL");
         for (const auto& ns : all) {
-            fmt::print("{:<{}}  {:>8}  {:>5}  {:<20}  {}\n", ns.uri, width, binary_bytes(ns.bytes), ns.block, ns.serial,
-                       ns.model);
+            print("{:<{}}  {:>8}  {:>5}  {:<20}  {}\n", ns.uri, width, binary_bytes(ns.bytes), ns.block, ns.serial,
+                  ns.model);
         }
     }
 

@@ -2,6 +2,7 @@
 //
 // help: what URIs can name and what exit codes mean, from the tables that the program itself uses.
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 #include "registry/schemes.h"
 
 #include <fmt/format.h>
@@ -35,16 +36,16 @@ class HelpCommand final : public Command {
 
     Result<int> run(const Invocation& invocation) override {
         if (topic_ == "exit") {
-            fmt::print("{}", exit_codes);
+            print("{}", exit_codes);
         } else if (topic_.empty()) {
-            for (const auto& info : commands()) fmt::print("{:<12} {}\n", info.name, info.summary);
-            fmt::print("\n`mqblk COMMAND --help` for each; `mqblk help uris` for what URIs name.\n");
+            for (const auto& info : commands()) print("{:<12} {}\n", info.name, info.summary);
+            print("\n`mqblk COMMAND --help` for each; `mqblk help uris` for what URIs name.\n");
         } else if (invocation.json) {
-            fmt::print("{}\n", schemes_as_json().dump(2));
+            print("{}\n", schemes_as_json().dump(2));
         } else if (markdown_) {
-            fmt::print("{}", registry::describe_schemes(true));
+            print("{}", registry::describe_schemes(true));
         } else {
-            fmt::print("{}{}", uri_rules, registry::describe_schemes(false));
+            print("{}{}", uri_rules, registry::describe_schemes(false));
         }
         return exit_ok;
     }

@@ -5,6 +5,7 @@
 #include "block/queue.h"
 #include "cli/commands/commands.h"
 #include "cli/numbers.h"
+#include "cli/print.h"
 #include "cli/session.h"
 #include "registry/services.h"
 
@@ -41,8 +42,8 @@ Lines identity_lines(const Device& device) {
 
 void print_section(std::string_view title, const Lines& lines) {
     if (lines.empty()) return;
-    fmt::print("{}\n", title);
-    for (const auto& [name, value] : lines) fmt::print("  {:<28} {}\n", name, value);
+    print("{}\n", title);
+    for (const auto& [name, value] : lines) print("  {:<28} {}\n", name, value);
 }
 
 nlohmann::ordered_json as_json(const Lines& lines) {
@@ -69,7 +70,7 @@ class InfoCommand final : public Command {
             nlohmann::ordered_json report{{"uri", uri_}, {"identity", as_json(identity)}, {"queue", as_json(queue)}};
             if (!details.empty()) report["details"] = as_json(details);
             if (controller) report["controller"] = as_json(controller_details);
-            fmt::print("{}\n", report.dump(2));
+            print("{}\n", report.dump(2));
             return exit_ok;
         }
         print_section(uri_, identity);

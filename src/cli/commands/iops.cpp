@@ -5,6 +5,7 @@
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -44,14 +45,14 @@ class IopsCommand final : public Command {
         if (invocation.json) {
             auto jobs = nlohmann::ordered_json::array();
             jobs.push_back(job_json(work_, *result, result->total, "iops"));
-            fmt::print("{}\n", report_json(std::move(jobs)).dump(2));
+            print("{}\n", report_json(std::move(jobs)).dump(2));
         } else {
-            fmt::print("{}\n",
-                       iops_line(to_string(direction), result->total.directions[static_cast<std::size_t>(direction)],
-                                 result->total.runtime));
+            print("{}{}\n",
+                  iops_line(to_string(direction), result->total.directions[static_cast<std::size_t>(direction)],
+                            result->total.runtime),
+                  result->ending());
         }
-        report_failure(failure_sentence(result->total));
-        return result->exit_code();
+        return end_bench(*result);
     }
 
   private:

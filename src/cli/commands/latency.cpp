@@ -5,6 +5,7 @@
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -41,7 +42,6 @@ class LatencyCommand final : public Command {
         auto jobs = nlohmann::ordered_json::array();
         int code = exit_ok;
         for (const auto direction : {Direction::read, Direction::write}) {
-            if (code != exit_ok || (direction == Direction::write && read_only_)) break;
             const std::string mode = direction == Direction::read ? "randread" : "randwrite";
             if (auto ok = work_.set_mode(mode, 50); !ok) return std::unexpected(ok.error());
             const auto result = run_bench(work_, *devices, invocation);
@@ -51,18 +51,19 @@ class LatencyCommand final : public Command {
             } else {
                 print_text(mode, *result, result->total.directions[static_cast<std::size_t>(direction)]);
             }
-            report_failure(failure_sentence(result->total));
-            code = result->exit_code();
+            const bool last = result->exit_code() != exit_ok || read_only_ || direction == Direction::write;
+            if (last && invocation.json) print("{}\n", report_json(std::move(jobs)).dump(2));
+            code = end_bench(*result);
+            if (last) break;
         }
-        if (invocation.json) fmt::print("{}\n", report_json(std::move(jobs)).dump(2));
         return code;
     }
 
   private:
     void print_text(const std::string& mode, const BenchResult& result, const DirectionResult& direction) const {
-        fmt::print("{}: bs={}, depth=1, {} I/Os in {} ms\n{}\n{}", mode, work_.block_bytes, direction.ios,
-                   std::chrono::round<std::chrono::milliseconds>(result.total.runtime).count(),
-                   latency_line(direction.latency), percentile_lines(direction.latency));
+        print("{}: bs={}, depth=1, {} I/Os in {} ms{}\n{}\n{}", mode, work_.block_bytes, direction.ios,
+              std::chrono::round<std::chrono::milliseconds>(result.total.runtime).count(), result.ending(),
+              latency_line(direction.latency), percentile_lines(direction.latency));
         std::fflush(stdout);
     }
 

@@ -6,6 +6,7 @@
 #include "cli/control_server.h"
 #include "cli/names.h"
 #include "cli/numbers.h"
+#include "cli/print.h"
 #include "cli/signals.h"
 #include "cli/standard_output.h"
 #include "registry/target_control.h"
@@ -86,7 +87,7 @@ class ServeCommand final : public Command {
         auto service = TargetService::start(context, options_);
         if (!service) return std::unexpected(service.error());
         if (auto ok = set_up(**service); !ok) return std::unexpected(ok.error());
-        Signals signals;
+        Signals signals(Signals::Second::ends_the_process);
         std::unique_ptr<ControlServer> control;
         if (!control_.empty()) {
             auto listening = ControlServer::listen(control_, registry::max_control_bytes, [&](std::string_view line) {
@@ -157,20 +158,20 @@ class ServeCommand final : public Command {
                                 {"uris", std::move(uris)}});
             }
             const nlohmann::ordered_json report{{"ready", true}, {"namespaces", std::move(list)}};
-            fmt::print("{}\n", report.dump());
+            print("{}\n", report.dump());
         } else {
             print_namespaces(namespaces, addresses);
-            fmt::print("ready\n");
+            print("ready\n");
         }
     }
 
     static void print_namespaces(const std::vector<TargetService::Added>& namespaces,
                                  const std::vector<fabric::Address>& addresses) {
         for (const auto& entry : namespaces) {
-            fmt::print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.nqn, entry.info.nsid, entry.info.uri,
-                       binary_bytes(entry.info.sectors * sector_bytes), entry.info.block_bytes);
+            print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.nqn, entry.info.nsid, entry.info.uri,
+                  binary_bytes(entry.info.sectors * sector_bytes), entry.info.block_bytes);
             for (const auto& address : addresses) {
-                fmt::print("  mqblk bench {}\n", namespace_uri(reachable(address), entry.nqn, entry.info.nsid));
+                print("  mqblk bench {}\n", namespace_uri(reachable(address), entry.nqn, entry.info.nsid));
             }
         }
         std::set<std::string> nqns;
@@ -178,7 +179,7 @@ class ServeCommand final : public Command {
         for (const auto& nqn : nqns) {
             for (const auto& address : addresses) {
                 const auto at = reachable(address);
-                fmt::print("  nvme connect -t tcp -a {} -s {} -n {}\n", at.host, at.port, nqn);
+                print("  nvme connect -t tcp -a {} -s {} -n {}\n", at.host, at.port, nqn);
             }
         }
     }
