@@ -90,7 +90,7 @@ class ObjectReader {
     std::set<std::string> asked_;
 };
 
-constexpr std::size_t max_nqn_bytes = 223;
+constexpr std::size_t longest_nqn_bytes = 223;
 constexpr std::size_t max_uri_bytes = 1u << 20;
 
 Result<NamespaceEntry> read_namespace(const ordered_json& json, const std::string& where) {
@@ -109,7 +109,7 @@ Result<SubsystemEntry> read_subsystem(const ordered_json& json, std::size_t inde
     const auto where = fmt::format("subsystems[{}]", index);
     ObjectReader reader(json, where);
     SubsystemEntry entry;
-    entry.nqn = reader.text("nqn", true, max_nqn_bytes);
+    entry.nqn = reader.text("nqn", true, longest_nqn_bytes);
     entry.serial = reader.text("serial", false, 20);
     entry.model = reader.text("model", false, 40);
     entry.allow_any_host = reader.flag("allow_any_host", true);
@@ -117,9 +117,9 @@ Result<SubsystemEntry> read_subsystem(const ordered_json& json, std::size_t inde
     const auto& namespaces = reader.list("namespaces");
     if (auto ok = reader.finish(); !ok) return std::unexpected(ok.error());
     for (const auto& host : hosts) {
-        if (!host.is_string() || host.get_ref<const std::string&>().size() > max_nqn_bytes) {
+        if (!host.is_string() || host.get_ref<const std::string&>().size() > longest_nqn_bytes) {
             return wrong_config(where,
-                                fmt::format("\"allowed_hosts\" must be NQNs of at most {} bytes", max_nqn_bytes));
+                                fmt::format("\"allowed_hosts\" must be NQNs of at most {} bytes", longest_nqn_bytes));
         }
         entry.allowed_hosts.push_back(host.get<std::string>());
     }

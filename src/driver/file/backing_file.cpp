@@ -169,7 +169,7 @@ Result<> BackingFile::grow(const Options& options, std::uint64_t present) {
 Result<> BackingFile::set_length(std::uint64_t bytes) {
     if (block_device_) return refuse(Errc::not_supported, "is a block device: its size is not ours to change");
     if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0)
-        return failed(fmt::format("cannot be made {} bytes long", bytes));
+        return failed(fmt::format("cannot {} to {} bytes", bytes > bytes_ ? "grow" : "shrink", bytes));
     return {};
 }
 
