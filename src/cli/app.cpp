@@ -26,8 +26,21 @@ namespace {
 
 constexpr std::string_view app_footer =
     "Exit codes: 0 done; 1 failed; 2 wrong command line or URI, nothing was done; 3 data differ;\n"
-    "128+N ended by signal N.\n"
+    "128+N ended by signal N. Ctrl-C ends in order; again, it gives up what is not answered and reports.\n"
     "`mqblk help uris` lists every kind of device; `mqblk COMMAND --help` has examples.";
+
+/// CLI11's words for it are "Could not convert: --seed = x".
+int report_no_number(std::string_view text) {
+    const auto equals = text.rfind(" = ");
+    const auto colon = text.find(": ");
+    if (equals == std::string_view::npos || colon == std::string_view::npos || colon > equals) {
+        complain(text);
+    } else {
+        complain(fmt::format("{}={}: must be a number", text.substr(colon + 2, equals - colon - 2),
+                             text.substr(equals + 3)));
+    }
+    return exit_usage;
+}
 
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
@@ -36,6 +49,7 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
         write_output(out.str());
         return finish_output(exit_ok);
     }
+    if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) return report_no_number(error.what());
     const auto chosen = app.get_subcommands();
     complain(
         fmt::format("{} (see mqblk {}--help)", error.what(), chosen.empty() ? "" : chosen.front()->get_name() + " "));

@@ -54,7 +54,10 @@ CLI::Option* add_time(CLI::App& app, const std::string& name, Duration& target, 
     const auto read = [&target, name, low, high](const std::string& text) {
         const bool bare = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
         const auto value = parse_duration(name, bare ? text + "s" : text);
-        if (!value) wrong_argument(value.error().message());
+        if (!value) {
+            wrong_argument(fmt::format("{}={}: must be a number of seconds, or one with {}, such as 2, 10us or 1m",
+                                       name, text, duration_units));
+        }
         if (*value < low || *value > high) {
             wrong_argument(
                 fmt::format("{}={}: must be from {} to {}", name, text, format_duration(low), format_duration(high)));

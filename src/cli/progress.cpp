@@ -2,7 +2,7 @@
 #include "cli/progress.h"
 
 #include "base/steady_clock.h"
-#include "cli/numbers.h"
+#include "base/units.h"
 #include "cli/print.h"
 
 #include <fmt/format.h>
@@ -35,14 +35,14 @@ void Progress::update(std::uint64_t done_bytes, std::uint64_t all_bytes) {
     const double seconds = std::max(1e-3, std::chrono::duration<double>(next_ - begun_).count());
     const double rate = static_cast<double>(done_bytes) / seconds;
     if (all_bytes == unknown) {
-        write_line(fmt::format("{}, {}/s", binary_bytes(done_bytes), binary_bytes(static_cast<std::uint64_t>(rate))));
+        write_line(fmt::format("{}, {}/s", human_size(done_bytes), human_size(static_cast<std::uint64_t>(rate))));
         return;
     }
     const auto left = all_bytes > done_bytes && rate > 0 ? static_cast<double>(all_bytes - done_bytes) / rate : 0.0;
-    write_line(fmt::format(
-        "{:.0f}%, {} of {}, {}/s, {:.0f} s left",
-        all_bytes == 0 ? 100.0 : 100.0 * static_cast<double>(done_bytes) / static_cast<double>(all_bytes),
-        binary_bytes(done_bytes), binary_bytes(all_bytes), binary_bytes(static_cast<std::uint64_t>(rate)), left));
+    write_line(
+        fmt::format("{:.0f}%, {} of {}, {}/s, {:.0f} s left",
+                    all_bytes == 0 ? 100.0 : 100.0 * static_cast<double>(done_bytes) / static_cast<double>(all_bytes),
+                    human_size(done_bytes), human_size(all_bytes), human_size(static_cast<std::uint64_t>(rate)), left));
 }
 
 void Progress::show(const std::string& line) {

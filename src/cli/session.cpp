@@ -4,6 +4,7 @@
 #include "cli/patience.h"
 #include "cli/signals.h"
 #include "reactor/uring_reactor.h"
+#include "registry/services.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +12,19 @@
 
 namespace mqblk::cli {
 
+Context::Options command_options(bool poll) {
+    Context::Options options;
+    options.poll = poll;
+    options.ctrl_loss_tmo_s = command_loss_tmo_s;
+    return options;
+}
+
+FreshFiles::~FreshFiles() {
+    if (!keep_) context_.services().remove_created();
+}
+
 Result<Reactor*> Session::reactor() {
+    keep_files();
     if (!reactor_) {
         auto made = make_uring_reactor(clock_, random_);
         if (!made) return std::unexpected(made.error());

@@ -6,7 +6,6 @@
 #include "cli/commands/commands.h"
 #include "cli/control_socket.h"
 #include "cli/names.h"
-#include "cli/numbers.h"
 #include "cli/print.h"
 #include "registry/target_config.h"
 
@@ -33,7 +32,7 @@ class CtlCommand final : public Command {
     void declare(CLI::App& app) override {
         app.require_subcommand(1);
         app.fallthrough();
-        app.add_option("--control", socket_, "The socket that `mqblk serve --control` made")->required();
+        app.add_option("--control", socket_, "The socket that `mqblk serve --control` made (required)");
         auto* add = declare_one(app, "add", "Open a device and add it as a namespace");
         add->add_option("[NAME=]URI", uri_, "The device, and the subsystem to add it to")->required();
         add_nqn(*add);
@@ -44,6 +43,7 @@ class CtlCommand final : public Command {
         auto* resize = declare_one(app, "resize", "Change the size of a null, ram or file device");
         add_nsid(*resize);
         add_size(*resize, "SIZE", bytes_, "The new size", 512, 1ull << 62)->required();
+        resize->add_flag("--shrink", shrink_, "SIZE may be smaller: what lies beyond is lost");
         add_nqn(*resize);
         declare_one(app, "list", "Namespaces, addresses and connections");
         auto* save = declare_one(app, "save", "Write the target's configuration");
@@ -62,6 +62,10 @@ class CtlCommand final : public Command {
     }
 
     Result<int> run(const Invocation& invocation) override {
+        if (socket_.empty()) {
+            return fail(Errc::invalid_argument,
+                        "ctl needs --control SOCKET: the socket of a target started with mqblk serve --control SOCKET");
+        }
         auto request = make_request();
         if (!request) return std::unexpected(request.error());
         const auto text = ask_control(socket_, request->dump(-1, ' ', false, ordered_json::error_handler_t::replace));
@@ -105,6 +109,7 @@ class CtlCommand final : public Command {
         if (!nqn_.empty()) request["nqn"] = nqn_;
         if (nsid_ != 0) request["nsid"] = nsid_;
         if (command_ == "resize") request["bytes"] = bytes_;
+        if (command_ == "resize" && shrink_) request["shrink"] = true;
         if (!host_.empty()) request["host"] = host_;
         if (command_ == "allow-any-host") request["any"] = any_ == "on";
         if (command_ == "load") {
@@ -152,7 +157,7 @@ class CtlCommand final : public Command {
             print("{} connections\n", result.value("connections", 0u));
             for (const auto& entry : member_list(result, "namespaces")) {
                 print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.value("nqn", ""), entry.value("nsid", 0u),
-                      entry.value("uri", ""), binary_bytes(entry.value("bytes", std::uint64_t{0})),
+                      entry.value("uri", ""), human_size(entry.value("bytes", std::uint64_t{0})),
                       entry.value("block", 0u));
             }
         } else if (command_ == "hosts") {
@@ -172,6 +177,7 @@ class CtlCommand final : public Command {
     std::string socket_, command_, uri_, nqn_, host_, any_, file_ = "-";
     std::uint32_t nsid_ = 0;
     std::uint64_t bytes_ = 0;
+    bool shrink_ = false;
 };
 
 }  // namespace

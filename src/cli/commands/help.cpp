@@ -18,14 +18,19 @@ namespace {
 constexpr std::string_view uri_rules =
     "A URI names a device: scheme[+transport]://address/path?option=value&option=value\n"
     "A value that is itself a URI stands in square brackets: nvme+loop:///1?ns=[ram://?size=64M]\n"
-    "Sizes take k, M, G, T (powers of 1024); times need ns, us, ms, s, m or h; %XX writes any other character.\n\n";
+    "Sizes take k, M, G, T (powers of 1024); times need a unit: ns, us, ms, s, m or h; %XX writes any other "
+    "character.\n\n";
 
 constexpr std::string_view exit_codes =
     "0      done\n"
     "1      the operation was tried and failed, in whole or in part\n"
     "2      the command line, a URI or a value in it is wrong; nothing was done\n"
     "3      data were compared or verified, and differ\n"
-    "128+N  ended by signal N (130 for Ctrl-C)\n";
+    "128+N  ended by signal N (130 for Ctrl-C)\n"
+    "Ctrl-C ends in order: nothing new is begun, and what was begun is awaited. Where it is not answered, a second\n"
+    "Ctrl-C gives it up and reports what was done; a third ends the program at once.\n"
+    "Files that a command creates (size= of file://, -o, DST) are removed again if it ends with 2 or 1 before it used\n"
+    "them; a file that size= has grown stays grown.\n";
 
 class HelpCommand final : public Command {
   public:

@@ -6,6 +6,7 @@
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
 #include "cli/print.h"
+#include "cli/session.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -34,13 +35,13 @@ class IopsCommand final : public Command {
     Result<int> run(const Invocation& invocation) override {
         if (auto ok = work_.set_mode(write_ ? "randwrite" : "randread", 50); !ok) return std::unexpected(ok.error());
         if (work_.time.count() == 0) work_.time = std::chrono::seconds(10);
-        Context::Options options;
-        options.poll = work_.poll;
-        Context context(options);
+        Context context(command_options(work_.poll));
+        FreshFiles fresh(context);
         const auto devices = open_bench_devices(context, {uri_});
         if (!devices) return std::unexpected(devices.error());
         const auto result = run_bench(work_, *devices, invocation);
         if (!result) return std::unexpected(result.error());
+        fresh.keep();
         const auto direction = write_ ? Direction::write : Direction::read;
         if (invocation.json) {
             auto jobs = nlohmann::ordered_json::array();

@@ -6,6 +6,7 @@
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
 #include "cli/print.h"
+#include "cli/session.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -34,9 +35,8 @@ class LatencyCommand final : public Command {
     Result<int> run(const Invocation& invocation) override {
         work_.depth = 1;
         if (work_.time.count() == 0) work_.time = std::chrono::seconds(5);
-        Context::Options options;
-        options.poll = work_.poll;
-        Context context(options);
+        Context context(command_options(work_.poll));
+        FreshFiles fresh(context);
         const auto devices = open_bench_devices(context, {uri_});
         if (!devices) return std::unexpected(devices.error());
         auto jobs = nlohmann::ordered_json::array();
@@ -46,6 +46,7 @@ class LatencyCommand final : public Command {
             if (auto ok = work_.set_mode(mode, 50); !ok) return std::unexpected(ok.error());
             const auto result = run_bench(work_, *devices, invocation);
             if (!result) return std::unexpected(result.error());
+            fresh.keep();
             if (invocation.json) {
                 jobs.push_back(job_json(work_, *result, result->total, mode));
             } else {

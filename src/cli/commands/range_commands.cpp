@@ -63,6 +63,7 @@ class RangeCommand final : public Command {
         Session session;
         auto device = session.context().open(uri_);
         if (!device) return std::unexpected(device.error());
+        if (auto ok = check_writable(uri_, **device); !ok) return std::unexpected(ok.error());
         const auto range =
             resolve_range(uri_, **device, offset_, length_option_->count() > 0 ? std::optional(length_) : std::nullopt);
         if (!range) return std::unexpected(range.error());

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // serve: an NVMe/TCP target over devices given by URI. The main thread only waits for signals and control requests.
+#include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/control_server.h"
 #include "cli/names.h"
-#include "cli/numbers.h"
 #include "cli/print.h"
+#include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/standard_output.h"
 #include "registry/target_control.h"
@@ -84,6 +85,7 @@ class ServeCommand final : public Command {
         options_.target.max_transfer_bytes = static_cast<std::uint32_t>(max_transfer_);
         options_.target.in_capsule_bytes = static_cast<std::uint32_t>(in_capsule_);
         Context context;
+        FreshFiles fresh(context);
         auto service = TargetService::start(context, options_);
         if (!service) return std::unexpected(service.error());
         if (auto ok = set_up(**service); !ok) return std::unexpected(ok.error());
@@ -96,6 +98,7 @@ class ServeCommand final : public Command {
             if (!listening) return std::unexpected(listening.error());
             control = std::move(*listening);
         }
+        fresh.keep();
         announce(invocation, **service);
         if (const int problem = std::fflush(stdout) == 0 ? 0 : errno; problem != 0) {
             note_output_error(problem);
@@ -110,7 +113,7 @@ class ServeCommand final : public Command {
         if (!config_.empty()) {
             const auto config = read_config(config_);
             if (!config) return std::unexpected(config.error());
-            if (auto ok = service.load(*config); !ok) return ok;
+            if (auto ok = service.load(*config); !ok) return std::unexpected(ok.error().in(config_));
         }
         std::set<std::string> nqns;
         for (const auto& disk : disks_) {
@@ -169,7 +172,7 @@ class ServeCommand final : public Command {
                                  const std::vector<fabric::Address>& addresses) {
         for (const auto& entry : namespaces) {
             print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.nqn, entry.info.nsid, entry.info.uri,
-                  binary_bytes(entry.info.sectors * sector_bytes), entry.info.block_bytes);
+                  human_size(entry.info.sectors * sector_bytes), entry.info.block_bytes);
             for (const auto& address : addresses) {
                 print("  mqblk bench {}\n", namespace_uri(reachable(address), entry.nqn, entry.info.nsid));
             }

@@ -2,7 +2,7 @@
 #include "cli/transfer/move.h"
 
 #include "base/steady_clock.h"
-#include "cli/numbers.h"
+#include "base/units.h"
 #include "cli/print.h"
 #include "cli/signals.h"
 #include "cli/standard_output.h"
@@ -87,8 +87,8 @@ void report_moved(const Invocation& invocation, std::string_view command, const 
     }
     std::string ending = moved.signal == 0 ? "" : ", interrupted";
     if (moved.unanswered != 0) ending += fmt::format("; {} requests were given up unanswered", moved.unanswered);
-    print("{}: {} bytes ({}) in {:.3f} s, {}/s{}\n", command, moved.bytes, binary_bytes(moved.bytes), moved.seconds,
-          binary_bytes(static_cast<std::uint64_t>(rate)), ending);
+    print("{}: {} bytes ({}) in {:.3f} s, {}/s{}\n", command, moved.bytes, human_size(moved.bytes), moved.seconds,
+          human_size(static_cast<std::uint64_t>(rate)), ending);
 }
 
 void report_given_up(const Invocation& invocation, std::string_view command, const Moved& moved) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The course of a controller's life: serve, recover, stop. Every wait in it has a bound: the reconnect delay grows to
-// ten times the first, an attempt ends with connect_timeout and admin_timeout, and all of it with ctrl_loss_tmo.
+// ten times the first, an attempt ends with connect_timeout and admin_timeout, and all of it with ctrl_loss_tmo,
+// or at once where the target says for good that this host may not connect.
 #include "driver/nvme/controller_core.h"
 
 #include "base/log.h"
@@ -122,6 +123,10 @@ Task<bool> ControllerCore::recover() {
         attempt_.start(attempt());
         while (!attempt_result_ && !stop_wanted_ && reactor_.now() < deadline) co_await signal_.wait(deadline);
         if (attempt_result_ && attempt_result_->has_value()) co_return true;
+        if (attempt_result_ && attempt_result_->error().code() == Errc::permission_denied) {
+            log_warning(fmt::format("nvme: {}; its I/O fails from now on", attempt_result_->error().message()));
+            co_return false;
+        }
         if (attempt_result_) log_limited("nvme: reconnect", attempt_result_->error().message());
         // First the connection, so that nothing is written any more to what the attempt's frames own.
         session_.admin->close(Error(Errc::closed, fmt::format("the attempt to connect to {} was given up", title())));
