@@ -89,7 +89,7 @@ TEST(Cli, RefusesWrongCommandLines) {
     expect_refusal({"bench", "null://?size=1M", "--range", "2M", "--offset", "4k"}, 2, "use --range 1044480");
     expect_refusal({"bench", "null://", "--seed", "x"}, 2, "--seed=x: must be a number");
     expect_refusal({"bench", "null://", "--time", "1y"}, 2, "--time=1y: must be a number of seconds, or one with ns,");
-    expect_refusal({"ctl", "--control", "x", "remove", "x"}, 2, "NSID=x: must be a number");
+    expect_refusal({"ctl", "--control", "x", "remove", "x"}, 2, "NSID: Value x not in range 1 to");
     expect_refusal({"info", "/var/tmp/disk.img"}, 2, "a plain file is file:///PATH");
     expect_refusal({"info", "disk.img"}, 2, "a plain file is file:///PATH");
     expect_refusal({"info", "null://?queues=0"}, 2, "queues=0: must be a number from 1 to 1024");
