@@ -54,7 +54,8 @@ HostOptions read_host_options(OptionReader& reader, const Services& services) {
     options.keep_alive = reader.time("keep_alive", options.keep_alive, Duration::zero(), hour);
     options.connect_timeout = reader.time("connect_timeout", options.connect_timeout, ms, hour);
     options.reconnect_delay = reader.time("reconnect_delay", options.reconnect_delay, ms, hour);
-    options.ctrl_loss_tmo = reader.time("ctrl_loss_tmo", options.ctrl_loss_tmo, Duration::zero(), 24 * hour);
+    options.ctrl_loss_tmo = reader.time("ctrl_loss_tmo", std::chrono::seconds(services.options().ctrl_loss_tmo_s),
+                                        Duration::zero(), 24 * hour);
     options.io_timeout = reader.time("timeout", options.io_timeout, ms, hour);
     options.host_nqn = reader.text("hostnqn", services.options().host_nqn);
     return options;

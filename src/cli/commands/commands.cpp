@@ -21,6 +21,7 @@ constexpr std::array table{
                 "Examples:\n"
                 "  mqblk ctl --control /tmp/mqblk.sock add ram://?size=64M\n"
                 "  mqblk ctl --control /tmp/mqblk.sock resize 1 128M\n"
+                "  mqblk ctl --control /tmp/mqblk.sock resize 1 64M --shrink\n"
                 "  mqblk ctl --control /tmp/mqblk.sock remove 1\n"
                 "  mqblk ctl --control /tmp/mqblk.sock save target.json",
                 make_ctl},
@@ -58,6 +59,7 @@ constexpr std::array table{
                 "Examples:\n"
                 "  mqblk copy image.ext4 nvme+tcp://127.0.0.1/nqn.2026-01.io.mqblk:disks/1 --verify\n"
                 "  mqblk copy file:///var/tmp/a.img file:///var/tmp/b.img?size=1G\n"
+                "  mqblk copy file:///var/tmp/a.img - | gzip > a.img.gz\n"
                 "The copy is flushed before it is reported as done.",
                 make_copy},
     CommandInfo{"verify", "Compare two devices or files",
