@@ -23,4 +23,9 @@ if [ ! -f "$tree/build.ninja" ]; then
 fi
 [ -n "$quiet" ] || echo "mqblk: building $tree" >&2
 cd "$tree"
-exec ninja $quiet -j"$(nproc)" "$@" >&2
+if [ -n "$quiet" ]; then
+    # ninja has "no work to do" even then: only what goes wrong is news.
+    ninja --quiet -j"$(nproc)" "$@" >build.log 2>&1 || { cat build.log >&2; exit 1; }
+else
+    exec ninja -j"$(nproc)" "$@" >&2
+fi

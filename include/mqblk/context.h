@@ -25,6 +25,8 @@ class Context {
         std::string
             host_nqn;       ///< how this host names itself to NVMe targets; empty: one of this machine and user, stable
         bool poll = false;  ///< threads of the context's own never sleep
+        unsigned ctrl_loss_tmo_s = 600;  ///< seconds without a connection after which I/O over a fabric fails; a URI's
+                                         ///< own option counts more
     };
 
     Context();

@@ -38,7 +38,8 @@ struct mqblk_limits {
 uint64_t mqblk_size(const mqblk_device* device);
 void mqblk_get_limits(const mqblk_device* device, struct mqblk_limits* limits);
 
-// Done when they return. Any thread, several at once.
+// Done when they return. Any thread, several at once. A read fills the buffer, but of null:// without zero=1, which
+// leaves it as it is.
 int mqblk_read(mqblk_device* device, void* buffer, size_t bytes, uint64_t offset);
 int mqblk_write(mqblk_device* device, const void* buffer, size_t bytes, uint64_t offset);
 int mqblk_flush(mqblk_device* device);

@@ -30,7 +30,7 @@ constexpr Unit size_units[] = {
     {"TiB", kibi* kibi* kibi* kibi},
 };
 constexpr Unit time_units[] = {
-    {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000},
+    {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}, {"h", 3'600'000'000'000},
 };
 
 struct Split {
@@ -81,7 +81,7 @@ Result<std::uint64_t> parse_size(std::string_view name, std::string_view text) {
 
 Result<Duration> parse_duration(std::string_view name, std::string_view text) {
     const auto ns = scaled(name, text, time_units, static_cast<std::uint64_t>(Duration::max().count()),
-                           "must be a number with ns, us, ms, s or m, such as 10us or 2s");
+                           fmt::format("must be a number with {}, such as 10us or 2s", duration_units));
     if (!ns) return std::unexpected(ns.error());
     return Duration(static_cast<Duration::rep>(*ns));
 }
@@ -95,6 +95,17 @@ Result<std::uint64_t> parse_number(std::string_view name, std::string_view text,
         return refuse_value(name, text, expected);
     }
     return split->number;
+}
+
+std::string human_size(std::uint64_t bytes) {
+    constexpr std::string_view units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < kibi) return fmt::format("{}B", bytes);
+    auto number = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    // 1023.5 would be printed as 1024.
+    for (; number >= 1023.5 && unit + 1 < std::size(units); ++unit) number /= 1024;
+    const int decimals = number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2;
+    return fmt::format("{:.{}f}{}", number, decimals, units[unit]);
 }
 
 std::string format_size(std::uint64_t bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sizes and times as people write them. Sizes are bytes with k, M, G, T (or KiB, MiB, GiB, TiB), powers of 1024; times
-// carry ns, us, ms, s or m. What format_* writes, parse_* reads back to the same value.
+// carry ns, us, ms, s, m or h. What format_* writes, parse_* reads back to the same value.
 #pragma once
 
 #include "base/clock.h"
@@ -21,6 +21,12 @@ namespace mqblk {
 /// A plain decimal number within [low, high].
 [[nodiscard]] Result<std::uint64_t> parse_number(std::string_view name, std::string_view text, std::uint64_t low,
                                                  std::uint64_t high);
+
+/// The units of times, as texts for people name them.
+inline constexpr std::string_view duration_units = "ns, us, ms, s, m or h";
+
+/// For people, rounded to three digits in the largest unit that leaves one before the point: "8.00MiB", "512B".
+[[nodiscard]] std::string human_size(std::uint64_t bytes);
 
 /// Exact, in the largest unit that divides it: "64M", "1000".
 [[nodiscard]] std::string format_size(std::uint64_t bytes);

@@ -126,6 +126,10 @@ void update_disk(Device& device, const QueueLimits& limits, std::uint64_t sector
     device.core().update(limits, sectors, read_only);
 }
 
+bool reads_nothing(Device& device) noexcept {
+    return device.core().disk().reads_nothing;
+}
+
 DirectAccess* direct_access(Device& device) noexcept {
     return device.core().disk().direct;
 }

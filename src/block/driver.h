@@ -94,6 +94,7 @@ struct Disk {
     std::uint64_t unit = 0;          ///< the driver's name for it: namespace id, LUN, target id
     void* driver_data = nullptr;     ///< the driver's, as is
     DirectAccess* direct = nullptr;  ///< where the media is memory that may be lent
+    bool reads_nothing = false;      ///< a read leaves memory as it was: clear what is handed on to others
     std::vector<std::pair<std::string, std::string>> details;  ///< what `mqblk info` prints besides, in order
 };
 

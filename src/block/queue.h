@@ -219,6 +219,8 @@ void update_disk(Device&, const QueueLimits&, std::uint64_t sectors, bool read_o
 
 /// What a stacked user may ask of a device besides I/O.
 [[nodiscard]] DirectAccess* direct_access(Device&) noexcept;
+/// Disk::reads_nothing.
+[[nodiscard]] bool reads_nothing(Device&) noexcept;
 [[nodiscard]] const Disk& disk_of(DeviceCore&) noexcept;
 
 }  // namespace mqblk::block

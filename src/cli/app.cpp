@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/declare.h"
+#include "cli/print.h"
 #include "cli/standard_output.h"
 #include "registry/options.h"
 
@@ -17,7 +18,6 @@
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <system_error>
 #include <vector>
 
 namespace mqblk::cli {
@@ -26,23 +26,30 @@ namespace {
 
 constexpr std::string_view app_footer =
     "Exit codes: 0 done; 1 failed; 2 wrong command line or URI, nothing was done; 3 data differ;\n"
-    "128+N ended by signal N.\n"
+    "128+N ended by signal N. Ctrl-C ends in order; again, it gives up what is not answered and reports.\n"
     "`mqblk help uris` lists every kind of device; `mqblk COMMAND --help` has examples.";
 
-void complain(std::string_view message) {
-    // One line whatever the message holds.
-    std::string line(message);
-    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-    fmt::print(stderr, "mqblk: {}\n", line);
+/// CLI11's words for it are "Could not convert: --seed = x".
+int report_no_number(std::string_view text) {
+    const auto equals = text.rfind(" = ");
+    const auto colon = text.find(": ");
+    if (equals == std::string_view::npos || colon == std::string_view::npos || colon > equals) {
+        complain(text);
+    } else {
+        complain(fmt::format("{}={}: must be a number", text.substr(colon + 2, equals - colon - 2),
+                             text.substr(equals + 3)));
+    }
+    return exit_usage;
 }
 
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
         std::ostringstream out, unused;
         app.exit(error, out, unused);
-        fmt::print("{}", out.str());
+        write_output(out.str());
         return finish_output(exit_ok);
     }
+    if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) return report_no_number(error.what());
     const auto chosen = app.get_subcommands();
     complain(
         fmt::format("{} (see mqblk {}--help)", error.what(), chosen.empty() ? "" : chosen.front()->get_name() + " "));
@@ -101,13 +108,6 @@ int run(int argc, const char* const* argv) noexcept {
     hold_standard_descriptors();
     try {
         return parse_and_run(argc, argv);
-    } catch (const std::system_error& error) {
-        if (std::ferror(stdout) == 0) {
-            complain(fmt::format("internal error: {}", error.what()));
-            return exit_failed;
-        }
-        note_output_error(error.code().value());  // fmt could not write
-        return finish_output(exit_ok);
     } catch (const std::exception& error) {
         complain(fmt::format("internal error: {}", error.what()));
         return exit_failed;

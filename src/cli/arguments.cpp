@@ -16,6 +16,12 @@ namespace {
     throw CLI::ValidationError(message);
 }
 
+/// "--time" of "-t,--time,--runtime": what a message calls it.
+std::string long_name(const std::string& names) {
+    const auto begin = names.find("--");
+    return begin == std::string::npos ? names : names.substr(begin, names.find(',', begin) - begin);
+}
+
 /// One item of a list of CPUs: "3" or "0-7".
 void add_core_range(const std::string& name, const std::string& whole, std::string_view item,
                     std::vector<unsigned>& cores) {
@@ -37,7 +43,7 @@ void add_core_range(const std::string& name, const std::string& whole, std::stri
 
 CLI::Option* add_size(CLI::App& app, const std::string& name, std::uint64_t& target, const std::string& help,
                       std::uint64_t low, std::uint64_t high) {
-    const auto read = [&target, name, low, high](const std::string& text) {
+    const auto read = [&target, name = long_name(name), low, high](const std::string& text) {
         const auto value = parse_size(name, text);
         if (!value) wrong_argument(value.error().message());
         if (*value < low || *value > high) {
@@ -51,10 +57,13 @@ CLI::Option* add_size(CLI::App& app, const std::string& name, std::uint64_t& tar
 
 CLI::Option* add_time(CLI::App& app, const std::string& name, Duration& target, const std::string& help, Duration low,
                       Duration high) {
-    const auto read = [&target, name, low, high](const std::string& text) {
+    const auto read = [&target, name = long_name(name), low, high](const std::string& text) {
         const bool bare = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
         const auto value = parse_duration(name, bare ? text + "s" : text);
-        if (!value) wrong_argument(value.error().message());
+        if (!value) {
+            wrong_argument(fmt::format("{}={}: must be a number of seconds, or one with {}, such as 2, 10us or 1m",
+                                       name, text, duration_units));
+        }
         if (*value < low || *value > high) {
             wrong_argument(
                 fmt::format("{}={}: must be from {} to {}", name, text, format_duration(low), format_duration(high)));

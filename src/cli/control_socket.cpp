@@ -55,6 +55,15 @@ Result<int> connect_control(const std::string& path, unsigned timeout_s) {
     if (::connect(*fd, plain(*address), sizeof *address) == 0) return fd;
     const int problem = errno;
     ::close(*fd);
+    if (problem == ENOENT) {
+        return fail(Errc::not_found,
+                    fmt::format("--control {}: there is no such socket; start a target with mqblk serve --control {}",
+                                path, path));
+    }
+    if (problem == ECONNREFUSED) {
+        return fail(Errc::unreachable,
+                    fmt::format("--control {}: the target that made this socket has ended; start it again", path));
+    }
     return std::unexpected(
         Error::from_errno(problem, fmt::format("connecting to the target's control socket {}", path)));
 }
@@ -65,11 +74,15 @@ Result<int> listen_control(const std::string& path) {
     struct stat status{};
     if (::lstat(path.c_str(), &status) == 0) {
         if (!S_ISSOCK(status.st_mode)) {
-            return fail(Errc::already_exists, fmt::format("--control {}: a file that is no socket is there", path));
+            return fail(Errc::already_exists,
+                        fmt::format("--control {}: a file that is no socket is there; name another path", path));
         }
         if (const auto alive = connect_control(path, 1)) {
             ::close(*alive);
-            return fail(Errc::already_exists, fmt::format("--control {}: a running target listens there", path));
+            return fail(Errc::already_exists,
+                        fmt::format("--control {}: a running target listens there; name another path, or end "
+                                    "that target first",
+                                    path));
         }
         ::unlink(path.c_str());
     }

@@ -2,13 +2,13 @@
 #include "cli/progress.h"
 
 #include "base/steady_clock.h"
-#include "cli/numbers.h"
+#include "base/units.h"
+#include "cli/print.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace mqblk::cli {
 
@@ -19,7 +19,7 @@ Progress::Progress(const Invocation& invocation, std::string_view what)
 }
 
 Progress::~Progress() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    if (shown_) write_error("\r\033[K");
 }
 
 bool Progress::due() {
@@ -34,18 +34,24 @@ void Progress::update(std::uint64_t done_bytes, std::uint64_t all_bytes) {
     if (!due()) return;
     const double seconds = std::max(1e-3, std::chrono::duration<double>(next_ - begun_).count());
     const double rate = static_cast<double>(done_bytes) / seconds;
+    if (all_bytes == unknown) {
+        write_line(fmt::format("{}, {}/s", human_size(done_bytes), human_size(static_cast<std::uint64_t>(rate))));
+        return;
+    }
     const auto left = all_bytes > done_bytes && rate > 0 ? static_cast<double>(all_bytes - done_bytes) / rate : 0.0;
-    fmt::print(stderr, "\r\033[K{} {}%, {} of {}, {}/s, {:.0f} s left", what_,
-               all_bytes == 0 ? 100 : done_bytes * 100 / all_bytes, binary_bytes(done_bytes), binary_bytes(all_bytes),
-               binary_bytes(static_cast<std::uint64_t>(rate)), left);
-    std::fflush(stderr);
-    shown_ = true;
+    write_line(
+        fmt::format("{:.0f}%, {} of {}, {}/s, {:.0f} s left",
+                    all_bytes == 0 ? 100.0 : 100.0 * static_cast<double>(done_bytes) / static_cast<double>(all_bytes),
+                    human_size(done_bytes), human_size(all_bytes), human_size(static_cast<std::uint64_t>(rate)), left));
 }
 
 void Progress::show(const std::string& line) {
     if (!due()) return;
-    fmt::print(stderr, "\r\033[K{} {}", what_, line);
-    std::fflush(stderr);
+    write_line(line);
+}
+
+void Progress::write_line(const std::string& line) {
+    write_error(fmt::format("\r\033[K{} {}", what_, line));
     shown_ = true;
 }
 

@@ -20,13 +20,16 @@ class Progress {
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
 
-    /// Cheap enough for every step: writes at most five times a second.
+    static constexpr std::uint64_t unknown = ~0ull;
+
+    /// Cheap enough for every step: writes at most five times a second. `all_bytes` may be unknown, as of a pipe.
     void update(std::uint64_t done_bytes, std::uint64_t all_bytes);
     /// A line of the caller's own making, under the same rules.
     void show(const std::string& line);
 
   private:
     [[nodiscard]] bool due();
+    void write_line(const std::string& line);
 
     std::string what_;
     bool enabled_, forced_, shown_ = false;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/session.h"
 
+#include "cli/patience.h"
 #include "cli/signals.h"
 #include "reactor/uring_reactor.h"
+#include "registry/services.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +12,19 @@
 
 namespace mqblk::cli {
 
+Context::Options command_options(bool poll) {
+    Context::Options options;
+    options.poll = poll;
+    options.ctrl_loss_tmo_s = command_loss_tmo_s;
+    return options;
+}
+
+FreshFiles::~FreshFiles() {
+    if (!keep_) context_.services().remove_created();
+}
+
 Result<Reactor*> Session::reactor() {
+    keep_files();
     if (!reactor_) {
         auto made = make_uring_reactor(clock_, random_);
         if (!made) return std::unexpected(made.error());
@@ -48,30 +62,39 @@ Result<Range> resolve_range(const std::string& name, const Device& device, std::
     return Range{offset, *length};
 }
 
-Result<std::uint64_t> run_over_range(Session& session, const std::string& name, Device& device, Op op, Range range,
-                                     std::uint8_t flags) {
+Result<std::uint64_t> run_over_range(Session& session, Progress& progress, const std::string& name, Device& device,
+                                     Op op, Range range, std::uint8_t flags) {
     constexpr std::uint64_t step_bytes = 256u << 20;
     const auto reactor = session.reactor();
     if (!reactor) return std::unexpected(reactor.error());
-    const auto channel = device.channel(**reactor);
+    auto channel = device.channel(**reactor);
     if (!channel) return std::unexpected(channel.error().in(name));
+    Patience patience(**reactor);
+    auto bio = std::make_unique<Bio>();
     std::uint64_t done = 0;
     while (done < range.bytes && Signals::caught() == 0) {
         const auto step = std::min(step_bytes, range.bytes - done);
-        Bio bio;
-        bio.op = op;
-        bio.flags = flags;
-        bio.sector = (range.offset + done) / sector_bytes;
-        bio.sectors = step / sector_bytes;
-        bio.done = [](Bio&) noexcept {};
-        (*channel)->submit(bio);
-        while ((*channel)->outstanding() > 0) (*channel)->wait();
-        if (bio.status != Status::ok) {
-            const Errc code = bio.status == Status::not_supported ? Errc::not_supported : Errc::io;
+        *bio = Bio{};
+        bio->op = op;
+        bio->flags = flags;
+        bio->sector = (range.offset + done) / sector_bytes;
+        bio->sectors = step / sector_bytes;
+        bio->done = [](Bio&) noexcept {};
+        (*channel)->submit(*bio);
+        while ((*channel)->outstanding() > 0) {
+            progress.update(done, range.bytes);
+            if (patience.wait(1)) continue;
+            static_cast<void>(bio.release());  // still in flight
+            static_cast<void>(channel->release());
+            return done;
+        }
+        if (bio->status != Status::ok) {
+            const Errc code = bio->status == Status::not_supported ? Errc::not_supported : Errc::io;
             return fail(code, fmt::format("{}: {} of {} bytes at byte {} failed: {}", name, to_string(op), step,
-                                          range.offset + done, to_string(bio.status)));
+                                              range.offset + done, to_string(bio->status)));
         }
         done += step;
+        progress.update(done, range.bytes);
     }
     return done;
 }

@@ -17,6 +17,8 @@ namespace {
 
 // A handler reaches nothing but what is global.
 std::atomic<int> caught_signal{0};
+std::atomic<int> signals_caught{0};
+std::atomic<int> most_signals{2};  // one more ends the process
 std::atomic<int> wake_descriptor{-1};
 
 void tell_waiter() noexcept {
@@ -28,7 +30,8 @@ void tell_waiter() noexcept {
 
 void on_signal(int number) {
     const int saved = errno;
-    if (caught_signal.exchange(number) != 0) ::_exit(128 + number);
+    if (signals_caught.fetch_add(1) >= most_signals.load()) ::_exit(128 + number);
+    caught_signal.store(number);
     tell_waiter();
     errno = saved;
 }
@@ -43,7 +46,8 @@ void handle_signals_with(void (*handler)(int)) noexcept {
 
 }  // namespace
 
-Signals::Signals() {
+Signals::Signals(Second second) {
+    most_signals = second == Second::is_told ? 2 : 1;
     wake_descriptor = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     handle_signals_with(on_signal);
 }
@@ -55,6 +59,10 @@ Signals::~Signals() {
 
 int Signals::caught() noexcept {
     return caught_signal.load(std::memory_order_relaxed);
+}
+
+bool Signals::gave_up() noexcept {
+    return signals_caught.load(std::memory_order_relaxed) >= 2;
 }
 
 void Signals::wait(Duration time) noexcept {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ctrl-C and SIGTERM: the first asks the command to end in order, the second ends the process at once. While no
-// Signals object exists, the system's default applies: nothing was begun that would need an orderly end.
+// Ctrl-C and SIGTERM: the first asks the command to end in order, the second to give up what does not end, the third
+// ends the process at once. While no Signals object exists, the system's default applies: nothing was begun that would
+// need an orderly end.
 #pragma once
 
 #include "base/clock.h"
@@ -11,13 +12,17 @@ namespace mqblk::cli {
 /// At most one at a time; made and used on the main thread.
 class Signals {
   public:
-    Signals();
+    enum class Second : bool { ends_the_process, is_told };
+
+    explicit Signals(Second second = Second::is_told);
     ~Signals();
     Signals(const Signals&) = delete;
     Signals& operator=(const Signals&) = delete;
 
     /// The signal that came, or 0. Any thread.
     [[nodiscard]] static int caught() noexcept;
+    /// A second one came. Any thread.
+    [[nodiscard]] static bool gave_up() noexcept;
 
     /// Sleeps until a signal came, wake() was called or `time` is over; negative: without bound.
     void wait(Duration time) noexcept;

@@ -2,6 +2,7 @@
 #include "cli/standard_output.h"
 
 #include "cli/command.h"
+#include "cli/print.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -34,12 +35,16 @@ bool output_reader_gone() noexcept {
     return output_error == EPIPE;
 }
 
+void leave(int code) noexcept {
+    ::_exit(finish_output(code));
+}
+
 int finish_output(int code) {
     if (output_error == 0 && std::fflush(stdout) != 0) note_output_error(errno);
     if (output_error == 0 && std::ferror(stdout) != 0) note_output_error(EIO);
     if (output_error == 0) return code;
     if (output_reader_gone()) return exit_signal + SIGPIPE;
-    fmt::print(stderr, "mqblk: standard output cannot be written: {}\n", std::strerror(output_error));
+    complain(fmt::format("standard output cannot be written: {}", std::strerror(output_error)));
     return code == exit_ok ? exit_failed : code;
 }
 

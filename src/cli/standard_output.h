@@ -15,6 +15,8 @@ void note_output_error(int error_number) noexcept;
 /// Writes what is buffered. The exit code: `code` if all was written, else exit_failed after one sentence on stderr, or
 /// that of SIGPIPE.
 [[nodiscard]] int finish_output(int code);
+/// Ends the process with what finish_output(code) says, and nothing else: what is in flight stays as it is.
+[[noreturn]] void leave(int code) noexcept;
 /// The reader of standard output has gone: whatever else failed is beside the point.
 [[nodiscard]] bool output_reader_gone() noexcept;
 

@@ -4,7 +4,6 @@
 // else one virtual call (into the model in the same process, or into whatever carries the access elsewhere).
 #pragma once
 
-#include <atomic>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -15,6 +14,11 @@ namespace mqblk::pci {
 template <class T>
 concept RegisterInteger = std::same_as<T, std::uint8_t> || std::same_as<T, std::uint16_t> ||
                           std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t>;
+
+/// What a register of that many bytes reads as where there is none.
+[[nodiscard]] constexpr std::uint64_t all_ones(unsigned bytes) noexcept {
+    return ~std::uint64_t{0} >> (64 - 8 * bytes);
+}
 
 /// Carries the accesses that are not to mapped memory. Offsets are within the BAR, `bytes` is 1, 2, 4 or 8.
 class BarAccess {
@@ -47,9 +51,8 @@ class Bar {
     template <RegisterInteger T>
     [[nodiscard]] T read(std::uint64_t offset) const noexcept {
         if (const std::uint64_t place = offset - mapped_from_; place < mapped_bytes_) {
-            const T raw = *reinterpret_cast<const volatile T*>(mapped_ + place);
-            std::atomic_thread_fence(std::memory_order_acquire);
-            return in_host_order(raw);
+            return in_host_order(
+                __atomic_load_n(reinterpret_cast<const volatile T*>(mapped_ + place), __ATOMIC_ACQUIRE));
         }
         return static_cast<T>(access_->bar_read(index_, offset, sizeof(T)));
     }
@@ -58,7 +61,7 @@ class Bar {
     void write(std::uint64_t offset, T value) const noexcept {
         if (const std::uint64_t place = offset - mapped_from_; place < mapped_bytes_) {
             order_before_device();
-            *reinterpret_cast<volatile T*>(mapped_ + place) = in_host_order(value);
+            __atomic_store_n(reinterpret_cast<volatile T*>(mapped_ + place), in_host_order(value), __ATOMIC_RELEASE);
             return;
         }
         access_->bar_write(index_, offset, sizeof(T), value);
@@ -78,12 +81,10 @@ class Bar {
     [[nodiscard]] bool mapped(std::uint64_t offset) const noexcept { return offset - mapped_from_ < mapped_bytes_; }
 
   private:
-    /// Stores to DMA memory become visible before the register write that follows.
+    /// Stores to DMA memory become visible to a device, not only to processors, before the register write that follows.
     static void order_before_device() noexcept {
 #if defined(__aarch64__)
         asm volatile("dmb oshst" ::: "memory");
-#else
-        std::atomic_thread_fence(std::memory_order_release);
 #endif
     }
     template <RegisterInteger T>

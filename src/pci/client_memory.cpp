@@ -43,36 +43,45 @@ bool safe_to_map(int fd, std::uint64_t bytes) noexcept {
     return size >= 0 && bytes <= static_cast<std::uint64_t>(size);
 }
 
-/// One range, and how it is reached where it has no pointer.
-class ClientMemory::Region final : public RemoteMemory {
+/// A memory file, once for all the ranges that lie in it: a monitor with an IOMMU maps its memory page by page. Mapped
+/// as a whole where that is safe, else kept open.
+class ClientMemory::File {
   public:
-    Region(DmaMessenger& messenger, std::uint64_t address, std::uint64_t bytes) noexcept
-        : messenger_(messenger), address_(address), bytes_(bytes) {}
-    ~Region() override {
-        if (mapped_ != nullptr) ::munmap(mapped_, bytes_);
+    File(const struct stat& status, int protection) noexcept
+        : device_(status.st_dev),
+          inode_(status.st_ino),
+          bytes_(static_cast<std::uint64_t>(status.st_size)),
+          protection_(protection) {}
+    ~File() {
+        if (memory_ != nullptr) ::munmap(memory_, bytes_);
     }
-    Region(const Region&) = delete;
-    Region& operator=(const Region&) = delete;
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
 
-    /// 0 or an errno. The mapping needs no descriptor once it is made.
-    int map(const OwnedFd& file, std::uint64_t offset, int protection) noexcept {
-        void* const at =
-            ::mmap(nullptr, bytes_, protection, MAP_SHARED | MAP_NORESERVE, file.get(), static_cast<off_t>(offset));
+    /// 0 or an errno. Mapped, it needs no descriptor.
+    int open(OwnedFd fd, bool mapped) noexcept {
+        if (!mapped) {
+            fd_ = std::move(fd);
+            return 0;
+        }
+        void* const at = ::mmap(nullptr, bytes_, protection_, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
         if (at == MAP_FAILED) return errno;
         ::madvise(at, bytes_, MADV_DONTDUMP);
         ::madvise(at, bytes_, MADV_DONTFORK);
-        mapped_ = static_cast<std::byte*>(at);
+        memory_ = static_cast<std::byte*>(at);
         return 0;
     }
-    void use_file(OwnedFd file, std::uint64_t offset) noexcept {
-        file_ = std::move(file);
-        offset_ = offset;
+    [[nodiscard]] bool serves(const struct stat& status, int protection, bool mapped,
+                              std::uint64_t end) const noexcept {
+        return status.st_dev == device_ && status.st_ino == inode_ && protection == protection_ &&
+               mapped == (memory_ != nullptr) && (!mapped || end <= bytes_);
     }
+    [[nodiscard]] std::byte* memory() const noexcept { return memory_; }
+    [[nodiscard]] std::uint64_t mapped_bytes() const noexcept { return memory_ != nullptr ? bytes_ : 0; }
 
-    bool read(std::uint64_t offset, std::span<std::byte> to) noexcept override {
-        if (!file_) return messenger_.dma_read(address_ + offset, to);
+    [[nodiscard]] bool read(std::uint64_t offset, std::span<std::byte> to) const noexcept {
         while (!to.empty()) {
-            const auto got = ::pread(file_.get(), to.data(), to.size(), static_cast<off_t>(offset_ + offset));
+            const auto got = ::pread(fd_.get(), to.data(), to.size(), static_cast<off_t>(offset));
             if (got < 0 && errno == EINTR) continue;
             if (got <= 0) return false;
             to = to.subspan(static_cast<std::size_t>(got));
@@ -80,13 +89,12 @@ class ClientMemory::Region final : public RemoteMemory {
         }
         return true;
     }
-    bool write(std::uint64_t offset, std::span<const std::byte> from) noexcept override {
-        if (!file_) return messenger_.dma_write(address_ + offset, from);
+    [[nodiscard]] bool write(std::uint64_t offset, std::span<const std::byte> from) const noexcept {
         // A write past the end would make the file longer: the client's to decide, as it was the client's to shorten.
-        const std::int64_t size = file_bytes(file_.get());
-        if (size < 0 || offset_ + offset + from.size() > static_cast<std::uint64_t>(size)) return false;
+        const std::int64_t size = file_bytes(fd_.get());
+        if (size < 0 || offset + from.size() > static_cast<std::uint64_t>(size)) return false;
         while (!from.empty()) {
-            const auto put = ::pwrite(file_.get(), from.data(), from.size(), static_cast<off_t>(offset_ + offset));
+            const auto put = ::pwrite(fd_.get(), from.data(), from.size(), static_cast<off_t>(offset));
             if (put < 0 && errno == EINTR) continue;
             if (put <= 0) return false;
             from = from.subspan(static_cast<std::size_t>(put));
@@ -95,15 +103,41 @@ class ClientMemory::Region final : public RemoteMemory {
         return true;
     }
 
-    [[nodiscard]] std::byte* mapped() const noexcept { return mapped_; }
+  private:
+    const dev_t device_;
+    const ino_t inode_;
+    const std::uint64_t bytes_;
+    const int protection_;
+    std::byte* memory_ = nullptr;
+    OwnedFd fd_;
+};
+
+/// One range, and how it is reached where it has no pointer. Without a file the client is asked.
+class ClientMemory::Region final : public RemoteMemory {
+  public:
+    Region(DmaMessenger& messenger, std::uint64_t address, std::uint64_t bytes, std::shared_ptr<File> file,
+           std::uint64_t offset) noexcept
+        : messenger_(messenger), address_(address), bytes_(bytes), file_(std::move(file)), offset_(offset) {}
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+    bool read(std::uint64_t offset, std::span<std::byte> to) noexcept override {
+        return file_ ? file_->read(offset_ + offset, to) : messenger_.dma_read(address_ + offset, to);
+    }
+    bool write(std::uint64_t offset, std::span<const std::byte> from) noexcept override {
+        return file_ ? file_->write(offset_ + offset, from) : messenger_.dma_write(address_ + offset, from);
+    }
+
+    [[nodiscard]] std::byte* mapped() const noexcept {
+        return file_ && file_->memory() != nullptr ? file_->memory() + offset_ : nullptr;
+    }
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
   private:
     DmaMessenger& messenger_;
     const std::uint64_t address_, bytes_;
-    std::byte* mapped_ = nullptr;
-    OwnedFd file_;
-    std::uint64_t offset_ = 0;
+    const std::shared_ptr<File> file_;
+    const std::uint64_t offset_;  ///< in the file
 };
 
 ClientMemory::ClientMemory(HostMemory& memory, DmaMessenger& messenger) noexcept
@@ -119,23 +153,17 @@ int ClientMemory::map(const DmaMap& request, OwnedFd file) {
         return EINVAL;
     }
     if (regions_.size() >= max_regions) return ENOSPC;
-    auto region = std::make_unique<Region>(messenger_, request.address, request.size);
+    std::shared_ptr<File> whole;
     if (file) {
         if (request.offset % client_page != 0 || request.offset > largest_offset ||
             request.size > largest_offset - request.offset) {
             return EINVAL;
         }
-        const std::int64_t size = file_bytes(file.get());
-        const std::uint64_t end = request.offset + request.size;
-        if (size >= 0 && end > static_cast<std::uint64_t>(size)) return EINVAL;
-        if (safe_to_map(file.get(), end)) {
-            if (request.size > max_mapped_bytes - mapped_bytes_) return ENOMEM;
-            const int protection = (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0);
-            if (const int error = region->map(file, request.offset, protection); error != 0) return error;
-        } else if (size >= 0 && is_tmpfs(file.get())) {
-            region->use_file(std::move(file), request.offset);
-        }
+        const int protection = (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0);
+        const int error = find_file(std::move(file), protection, request.offset + request.size, whole);
+        if (error != 0) return error;
     }
+    auto region = std::make_unique<Region>(messenger_, request.address, request.size, std::move(whole), request.offset);
     const MemoryRegion added{.address = request.address,
                              .bytes = request.size,
                              .memory = region->mapped(),
@@ -143,8 +171,32 @@ int ClientMemory::map(const DmaMap& request, OwnedFd file) {
                              .readable = readable,
                              .writable = writable};
     if (!memory_.add(added)) return EEXIST;
-    if (region->mapped() != nullptr) mapped_bytes_ += request.size;
     regions_.emplace(request.address, std::move(region));
+    return 0;
+}
+
+/// What is known of that file, opened if need be; none where the client has to be asked. 0 or an errno.
+int ClientMemory::find_file(OwnedFd fd, int protection, std::uint64_t end, std::shared_ptr<File>& file) {
+    struct stat status{};
+    if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+    if (end > static_cast<std::uint64_t>(status.st_size)) return EINVAL;
+    if (!is_tmpfs(fd.get())) return 0;
+    const bool mapped = safe_to_map(fd.get(), static_cast<std::uint64_t>(status.st_size));
+    std::erase_if(files_, [](const auto& known) { return known.expired(); });
+    std::uint64_t mapped_bytes = mapped ? static_cast<std::uint64_t>(status.st_size) : 0;
+    for (const auto& known : files_) {
+        auto candidate = known.lock();
+        if (candidate->serves(status, protection, mapped, end)) {
+            file = std::move(candidate);
+            return 0;
+        }
+        mapped_bytes += candidate->mapped_bytes();
+    }
+    if (mapped_bytes > max_mapped_bytes || files_.size() >= max_files) return ENOMEM;
+    auto opened = std::make_shared<File>(status, protection);
+    if (const int error = opened->open(std::move(fd), mapped); error != 0) return error;
+    files_.push_back(opened);
+    file = std::move(opened);
     return 0;
 }
 
@@ -153,16 +205,14 @@ int ClientMemory::unmap(std::uint64_t address, std::uint64_t bytes) {
     const std::uint64_t last = address + (bytes - 1);
     const auto first = regions_.lower_bound(address);
     const auto end = regions_.upper_bound(last);
-    if (first == end) return ENOENT;
     // A part of a range cannot go: neither of the last one nor of one that began before.
-    if (std::prev(end)->second->bytes() - 1 > last - std::prev(end)->first) return EINVAL;
+    if (first != end && std::prev(end)->second->bytes() - 1 > last - std::prev(end)->first) return EINVAL;
     if (first != regions_.begin()) {
         const auto before = std::prev(first);
         if (address - before->first < before->second->bytes()) return EINVAL;
     }
     for (auto each = first; each != end; ++each) {
         static_cast<void>(memory_.remove(each->first, each->second->bytes()));
-        if (each->second->mapped() != nullptr) mapped_bytes_ -= each->second->bytes();
         retired_.push_back(std::move(each->second));
     }
     regions_.erase(first, end);
@@ -173,7 +223,6 @@ void ClientMemory::unmap_all() {
     memory_.clear();
     for (auto& [address, region] : regions_) retired_.push_back(std::move(region));
     regions_.clear();
-    mapped_bytes_ = 0;
 }
 
 bool ClientMemory::drained() {

@@ -3,7 +3,7 @@
 // The memory that a vfio-user client has mapped for its device. How each range is reached depends on what came with it,
 // for a file that shrinks after it was mapped would end this process (SIGBUS), and a file system that never answers
 // would stop it:
-//   a memory file sealed against shrinking   mapped, reached by pointer
+//   a memory file sealed against shrinking   mapped as a whole, reached by pointer where a range says so
 //   any other file of tmpfs                  read and written by system call, each of which can fail
 //   anything else, or nothing                the client is asked (DMA_READ, DMA_WRITE)
 // A range that is unmapped stays as it is until nobody holds it any more.
@@ -35,8 +35,10 @@ class DmaMessenger {
 /// The reactor's thread.
 class ClientMemory {
   public:
-    static constexpr std::size_t max_regions = 16384;
+    static constexpr std::size_t max_regions = wire::vfio_user::default_max_dma_maps;
+    // What of this process one client may take up: address space, and mappings or descriptors.
     static constexpr std::uint64_t max_mapped_bytes = 1ull << 44;
+    static constexpr std::size_t max_files = 128;
 
     /// Both outlive it.
     ClientMemory(HostMemory& memory, DmaMessenger& messenger) noexcept;
@@ -46,7 +48,8 @@ class ClientMemory {
 
     /// 0 or the errno for the reply.
     [[nodiscard]] int map(const wire::vfio_user::DmaMap& request, OwnedFd file);
-    /// A range that was mapped, or one that covers several wholly. Their memory is gone once drained().
+    /// A range that was mapped, one that covers several wholly, or one without any: as Linux's VFIO takes it, and as
+    /// QEMU with an IOMMU asks for it. Their memory is gone once drained().
     [[nodiscard]] int unmap(std::uint64_t address, std::uint64_t bytes);
     void unmap_all();
 
@@ -57,13 +60,16 @@ class ClientMemory {
     [[nodiscard]] std::size_t mapped_regions() const noexcept;  ///< of them, those reached by pointer
 
   private:
+    class File;
     class Region;
+
+    [[nodiscard]] int find_file(OwnedFd fd, int protection, std::uint64_t end, std::shared_ptr<File>& file);
 
     HostMemory& memory_;
     DmaMessenger& messenger_;
     std::map<std::uint64_t, std::unique_ptr<Region>> regions_;  ///< by I/O address
     std::vector<std::unique_ptr<Region>> retired_;
-    std::uint64_t mapped_bytes_ = 0;
+    std::vector<std::weak_ptr<File>> files_;
 };
 
 /// Whether a file can be mapped and will never be shorter than `bytes`.

@@ -17,9 +17,6 @@ namespace mqblk::pci {
 namespace {
 
 constexpr std::uint64_t page = memory::Buffer::page_bytes;
-constexpr std::uint64_t four_gigabytes = 1ull << 32;
-/// Below it x86 has its interrupt messages; an IOMMU may keep the range for itself.
-constexpr std::uint64_t low_end = 0xfee00000;
 
 std::uint64_t pointer_value(const std::byte* data) noexcept {
     return reinterpret_cast<std::uintptr_t>(data);
@@ -76,8 +73,8 @@ Result<DmaMapping> DmaSpace::map(std::span<std::byte> pages, AddressLimit limit)
 
 std::optional<std::uint64_t> DmaSpace::find_room(std::uint64_t bytes, AddressLimit limit) const {
     const bool low = limit == AddressLimit::below_4g;
-    std::uint64_t start = low ? options_.low_start : four_gigabytes;
-    const std::uint64_t end = low ? low_end : options_.high_end;
+    std::uint64_t start = low ? options_.low_start : options_.high_start;
+    const std::uint64_t end = low ? options_.low_end : options_.high_end;
     for (auto next = entries_.lower_bound(start);; ++next) {
         const std::uint64_t free_until = next == entries_.end() ? end : std::min(end, next->first);
         if (free_until >= start && free_until - start > bytes) return start;

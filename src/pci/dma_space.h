@@ -92,9 +92,10 @@ class DmaSpace {
         bool reaches_everything = false;
         /// Memory must lie in a memory file for the device to reach it directly (a model in another process).
         bool needs_shared_memory = false;
-        /// Addresses to give out: [low_start, 4 GiB) where the driver asks for them, else [4 GiB, high_end).
-        std::uint64_t low_start = 1ull << 31;
-        std::uint64_t high_end = 1ull << 38;
+        /// Addresses to give out: from [low_start, low_end), below 4 GiB, where the driver asks for those, else from
+        /// [high_start, high_end). x86 has its interrupt messages from 0xfee00000 on.
+        std::uint64_t low_start = 1ull << 31, low_end = 0xfee00000;
+        std::uint64_t high_start = 1ull << 32, high_end = 1ull << 38;
     };
     DmaSpace(std::unique_ptr<DmaBackend> backend, Options options);
     ~DmaSpace();  ///< nothing is mapped

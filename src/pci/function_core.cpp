@@ -14,13 +14,8 @@ namespace mqblk::pci {
 
 namespace {
 
-constexpr std::uint64_t all_ones = ~std::uint64_t{0};
 constexpr unsigned table_entry_bytes = 16;
 constexpr unsigned vector_control = 12;  // in a table entry; bit 0: masked
-
-std::uint64_t ones(unsigned bytes) noexcept {
-    return all_ones >> (64 - 8 * bytes);
-}
 
 /// One load or store of registers in memory that somebody else may be working on too.
 std::uint64_t load_register(const std::byte* place, unsigned bytes) noexcept {
@@ -153,17 +148,17 @@ bool FunctionCore::write_special(unsigned bar, std::uint64_t offset, unsigned by
 }
 
 std::uint64_t FunctionCore::bar_read(unsigned bar, std::uint64_t offset, unsigned bytes) noexcept {
-    if (!valid(bar, offset, bytes)) return ones(bytes);
+    if (!valid(bar, offset, bytes)) return all_ones(bytes);
     if (std::uint64_t value = 0; special(bar, offset) && read_special(bar, offset, bytes, value)) {
-        return value & ones(bytes);
+        return value & all_ones(bytes);
     }
-    return model_->bar_read(bar, offset, bytes) & ones(bytes);
+    return model_->bar_read(bar, offset, bytes) & all_ones(bytes);
 }
 
 void FunctionCore::bar_write(unsigned bar, std::uint64_t offset, unsigned bytes, std::uint64_t value) noexcept {
     if (!valid(bar, offset, bytes)) return;
     if (special(bar, offset) && write_special(bar, offset, bytes, value)) return;
-    model_->bar_write(bar, offset, bytes, value & ones(bytes));
+    model_->bar_write(bar, offset, bytes, value & all_ones(bytes));
 }
 
 bool FunctionCore::read(unsigned bar, std::uint64_t offset, std::span<std::byte> to) noexcept {

@@ -93,7 +93,7 @@ class InProcessFunction final : public Function, BarAccess, InterruptSink {
     class Backend;
 
     std::uint64_t bar_read(unsigned bar, std::uint64_t offset, unsigned bytes) noexcept override {
-        if (lost()) return ~std::uint64_t{0} >> (64 - 8 * bytes);
+        if (lost()) return all_ones(bytes);
         return core_.bar_read(bar, offset, bytes);
     }
     void bar_write(unsigned bar, std::uint64_t offset, unsigned bytes, std::uint64_t value) noexcept override {

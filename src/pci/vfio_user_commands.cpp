@@ -92,12 +92,9 @@ int VfioUserSession::region_info(Payload payload, Reply& reply) const {
         sizeof info + sizeof(vu::CapabilityHeader) + sizeof(vu::SparseMmap) + list.size() * sizeof(vu::SparseArea);
     info.argument_size = static_cast<std::uint32_t>(all);
     info.flags |= vu::region_mmap | vu::region_capabilities;
-    if (request->argument_size < all) {
-        append(reply, info);  // the client asks again with more room
-        return 0;
-    }
-    info.capability_offset = sizeof info;
+    info.capability_offset = sizeof info;  // also where there is no room for them: QEMU insists
     append(reply, info);
+    if (request->argument_size < all) return 0;  // the client asks again with more room
     append(reply, vu::CapabilityHeader{vu::sparse_mmap_capability, 1, 0});
     append(reply, vu::SparseMmap{static_cast<std::uint32_t>(list.size()), 0});
     for (const auto& area : list) append(reply, area);
@@ -115,7 +112,7 @@ int VfioUserSession::irq_info(Payload payload, Reply& reply) const {
 
 int VfioUserSession::set_irqs(Message& message) {
     const auto request = take<vu::IrqSet>(message.payload);
-    if (!request || request->argument_size != message.payload.size()) return EINVAL;
+    if (!request || request->argument_size < sizeof *request) return EINVAL;
     return interrupts_.set(core_, *request, Payload(message.payload).subspan(sizeof *request), std::move(message.fds));
 }
 

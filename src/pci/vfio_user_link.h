@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,6 +25,18 @@
 #include <vector>
 
 namespace mqblk::pci {
+
+/// A structure as a message's payload, and the other way round (the caller has checked the length).
+template <class T>
+[[nodiscard]] std::span<const std::byte> payload_of(const T& value) noexcept {
+    return std::as_bytes(std::span(&value, 1));
+}
+template <class T>
+[[nodiscard]] T front_of(const Message& message) noexcept {
+    T value;
+    std::memcpy(&value, message.payload.data(), sizeof value);
+    return value;
+}
 
 class VfioUserLink {
   public:

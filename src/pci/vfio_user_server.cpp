@@ -30,7 +30,7 @@ using Outcome = VfioUserSession::Outcome;
 /// How long a client may take to hand over its memory. A monitor that is stopped or hostile must not stop its server.
 constexpr std::int64_t dma_bound_ns = 2'000'000'000;
 /// What a client may send while it owes an answer.
-constexpr std::size_t max_kept_messages = 256, max_kept_bytes = 4u << 20;
+constexpr std::size_t max_kept_messages = 256, max_kept_bytes = 4u << 20, max_kept_fds = 256;
 /// Messages carried out in one pass, so that a client that never pauses leaves room for its model's disk.
 constexpr unsigned messages_per_pass = 64;
 constexpr Duration look_again = std::chrono::microseconds(100);
@@ -58,7 +58,7 @@ class Server final : public VfioUserServer, public InterruptSink, public DmaMess
         VfioUserSession session;
         std::unique_ptr<Watch> watch;
         std::deque<Message> kept;
-        std::size_t kept_bytes = 0;
+        std::size_t kept_bytes = 0, kept_fds = 0;
         std::uint16_t next_id = 1;
         bool pending = false;  ///< the session's last message is not done
         bool leaving = false;  ///< no more of it; the session is being ended
@@ -186,6 +186,7 @@ bool Server::take(Message& message) {
         message = std::move(client.kept.front());
         client.kept.pop_front();
         client.kept_bytes -= message.payload.size();
+        client.kept_fds -= message.fds.size();
         return true;
     }
     switch (client.socket.receive(message)) {
@@ -342,9 +343,11 @@ bool Server::await(std::uint16_t id, vu::Command command, std::int64_t deadline,
             return false;
         }
         client.kept_bytes += message.payload.size();
+        client.kept_fds += message.fds.size();
         client.kept.push_back(std::move(message));
         if (!serving_) again_.arm(reactor_, reactor_.now());
-        if (client.kept.size() > max_kept_messages || client.kept_bytes > max_kept_bytes) {
+        if (client.kept.size() > max_kept_messages || client.kept_bytes > max_kept_bytes ||
+            client.kept_fds > max_kept_fds) {
             leave("too many messages before it answered a request for its memory");
             return false;
         }

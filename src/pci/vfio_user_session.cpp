@@ -13,6 +13,14 @@ namespace mqblk::pci {
 
 namespace vu = wire::vfio_user;
 
+namespace {
+
+/// What a client is told that a message may carry. More would be taken, but QEMU goes away when it hears of more
+/// than 16.
+constexpr std::uint32_t max_fds_at_once = 16;
+
+}  // namespace
+
 VfioUserSession::VfioUserSession(FunctionCore& core, HostMemory& memory, DmaMessenger& messenger, bool map_areas)
     : core_(core), map_areas_(map_areas), client_memory_(memory, messenger), interrupts_(core.interrupt_counts()) {}
 
@@ -77,7 +85,7 @@ int VfioUserSession::negotiate(Payload payload, Reply& reply) {
     negotiated_ = true;
     VfioUserVersion agreed;
     agreed.minor = std::min(proposed->minor, vu::version_minor);
-    agreed.max_fds = MessageSocket::max_fds;
+    agreed.max_fds = max_fds_at_once;
     agreed.max_dma_maps = ClientMemory::max_regions;
     agreed.write_multiple = proposed->write_multiple;
     reply.payload = encode_version(agreed);

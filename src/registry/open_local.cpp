@@ -6,6 +6,7 @@
 #include "driver/null/null.h"
 #include "driver/ram/ram.h"
 #include "registry/schemes.h"
+#include "registry/services.h"
 
 #include <fmt/format.h>
 
@@ -22,7 +23,7 @@ constexpr std::array<std::string_view, 2> block_sizes{"512", "4096"};
 block::DiskOptions read_disk_options(OptionReader& reader) {
     block::DiskOptions disk;
     disk.block = reader.choice("block", block_sizes, 0) == 0 ? 512 : 4096;
-    disk.queues = static_cast<unsigned>(reader.number("queues", 0, 0, 1024));
+    disk.queues = static_cast<unsigned>(reader.number("queues", 0, 1, 1024));
     disk.depth = static_cast<unsigned>(reader.number("depth", disk.depth, 1, 65536));
     disk.read_only = reader.flag("ro", false);
     return disk;
@@ -56,6 +57,7 @@ Result<std::shared_ptr<Device>> open_null(Services&, const Uri& uri, const Schem
     options.disk = read_disk_options(reader);
     options.bytes = read_disk_size(reader, options.disk, 1u << 30);
     options.latency = reader.time("latency", Duration::zero(), Duration::zero(), driver::null::Options::max_latency);
+    options.zero = reader.flag("zero", false);
     if (reader.flag("threaded", false)) options.completion = driver::null::CompletionMode::thread;
     if (auto ok = reader.finish(); !ok) return std::unexpected(ok.error());
     return driver::null::open(options);
@@ -72,7 +74,7 @@ Result<std::shared_ptr<Device>> open_ram(Services&, const Uri& uri, const Scheme
     return driver::ram::open(options);
 }
 
-Result<std::shared_ptr<Device>> open_file(Services&, const Uri& uri, const SchemeInfo& info) {
+Result<std::shared_ptr<Device>> open_file(Services& services, const Uri& uri, const SchemeInfo& info) {
     if (!uri.address.empty() || uri.path.size() < 2) {
         return fail(
             Errc::invalid_argument,
@@ -89,7 +91,11 @@ Result<std::shared_ptr<Device>> open_file(Services&, const Uri& uri, const Schem
     if (reader.has("size")) options.bytes = read_disk_size(reader, options.disk, 0);
     options.direct = reader.flag("direct", true);
     if (auto ok = reader.finish(); !ok) return std::unexpected(ok.error());
-    return driver::file::open(options);
+    bool created = false;
+    options.created = &created;
+    auto device = driver::file::open(options);
+    if (device && created) services.note_created(options.path);
+    return device;
 }
 
 }  // namespace mqblk::registry

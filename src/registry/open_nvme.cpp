@@ -14,7 +14,7 @@ namespace {
 using driver::nvme::Controller;
 using driver::nvme::HostOptions;
 
-constexpr std::size_t longest_nqn_bytes = 223;
+constexpr std::size_t longest_uri_nqn_bytes = 223;
 constexpr std::uint64_t max_nsid = 0xfffffffe;
 
 struct NamespaceName {
@@ -33,9 +33,9 @@ Result<NamespaceName> read_name(const Uri& uri, const SchemeInfo& info, bool nqn
     NamespaceName name{uri.path.substr(0, slash), 0};
     if (!name.nqn.empty()) name.nqn.erase(0, 1);
     if (name.nqn.empty() == nqn_needed) return expected();
-    if (name.nqn.size() > longest_nqn_bytes) {
+    if (name.nqn.size() > longest_uri_nqn_bytes) {
         return fail(Errc::invalid_argument, fmt::format("{}: the NQN has {} bytes; at most {} are allowed", uri.scheme,
-                                                        name.nqn.size(), longest_nqn_bytes));
+                                                        name.nqn.size(), longest_uri_nqn_bytes));
     }
     const auto nsid = parse_number("NSID", std::string_view(uri.path).substr(slash + 1), 1, max_nsid);
     if (!nsid) return std::unexpected(nsid.error().in(uri.scheme));
@@ -54,7 +54,8 @@ HostOptions read_host_options(OptionReader& reader, const Services& services) {
     options.keep_alive = reader.time("keep_alive", options.keep_alive, Duration::zero(), hour);
     options.connect_timeout = reader.time("connect_timeout", options.connect_timeout, ms, hour);
     options.reconnect_delay = reader.time("reconnect_delay", options.reconnect_delay, ms, hour);
-    options.ctrl_loss_tmo = reader.time("ctrl_loss_tmo", options.ctrl_loss_tmo, Duration::zero(), 24 * hour);
+    options.ctrl_loss_tmo = reader.time("ctrl_loss_tmo", std::chrono::seconds(services.options().ctrl_loss_tmo_s),
+                                        Duration::zero(), 24 * hour);
     options.io_timeout = reader.time("timeout", options.io_timeout, ms, hour);
     options.host_nqn = reader.text("hostnqn", services.options().host_nqn);
     return options;

@@ -24,6 +24,7 @@ constexpr std::array null_options{
     depth_option,
     OptionInfo{"latency", "TIME", "0", "each request takes at least this long"},
     OptionInfo{"threaded", "0|1", "0", "complete on a thread of each queue's own"},
+    OptionInfo{"zero", "0|1", "0", "reads fill the memory with zeroes, which takes its time"},
     ro_option,
 };
 constexpr std::array ram_options{
@@ -44,7 +45,8 @@ constexpr OptionInfo host_queues{"queues", "N", "1 for each thread", "most I/O q
 constexpr OptionInfo hostnqn_option{"hostnqn", "NQN", "stable, of this machine and user", "how this host names itself"};
 constexpr OptionInfo timeout_option{"timeout", "TIME", "30s", "longest time for one request before it is aborted"};
 constexpr OptionInfo keep_alive_option{"keep_alive", "TIME", "5s", "keep-alive time-out to ask for; 0 for none"};
-constexpr OptionInfo loss_option{"ctrl_loss_tmo", "TIME", "600s", "without a connection for so long, I/O fails"};
+constexpr OptionInfo loss_option{"ctrl_loss_tmo", "TIME", "600s; 30s for commands other than serve",
+                                 "without a connection for so long, I/O fails"};
 
 constexpr std::array tcp_options{
     host_queues,
@@ -68,8 +70,10 @@ constexpr std::array loop_options{
 };
 
 constexpr std::array table{
-    SchemeInfo{"null", "null://", "Keeps nothing: reads give zeroes, writes vanish. For measuring what is above it.",
-               "null://?size=1G", null_options, open_null},
+    SchemeInfo{
+        "null", "null://",
+        "Keeps nothing: writes vanish, and a read leaves the caller's memory as it is; a target serves it as zeroes.",
+        "null://?size=1G", null_options, open_null},
     SchemeInfo{"ram", "ram://", "Memory of this process, gone with it; pages are taken when first written.",
                "ram://?size=64M", ram_options, open_ram},
     SchemeInfo{"file", "file:///PATH", "A regular file or a block device.", "file:///var/tmp/disk.img?size=1G",
@@ -95,9 +99,9 @@ Result<const SchemeInfo*> find_scheme(std::string_view name) {
         names.push_back(scheme.name);
     }
     const auto meant = closest(name, names);
-    return fail(Errc::not_found, fmt::format("no kind of device is called \"{}\"{}; there are {}", name,
-                                             meant.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", meant),
-                                             fmt::join(names, ", ")));
+    return fail(Errc::invalid_argument, fmt::format("no kind of device is called \"{}\"{}; there are {}", name,
+                                                    meant.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", meant),
+                                                    fmt::join(names, ", ")));
 }
 
 std::string describe_schemes(bool markdown) {

@@ -5,17 +5,32 @@
 #include "registry/schemes.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 namespace mqblk::registry {
 
+namespace {
+
+std::string loop_nqn(unsigned number) {
+    return fmt::format("nqn.2026-01.io.mqblk:loop-{}", number);
+}
+
+}  // namespace
+
 Services::Services(Context::Options options) : options_(std::move(options)) {}
 
 Services::~Services() {
-    {
+    const auto settle = [&] {
         std::unique_lock lock(mutex_);
         disconnected_.wait(lock, [&] { return disconnecting_ == 0; });
+    };
+    settle();
+    // A target's disk may be a namespace of one that was made before it: that one is disconnected first, in order.
+    for (; target_ && loop_count_ > 0; --loop_count_) {
+        [[maybe_unused]] const auto removed = target_->remove_subsystem(loop_nqn(loop_count_));
+        settle();
     }
     loop_.reset();
     if (control_) control_->run([&] { host_.reset(); });
@@ -28,6 +43,21 @@ Result<std::shared_ptr<Device>> Services::open(const Uri& uri) {
     const auto scheme = find_scheme(uri.scheme);
     if (!scheme) return std::unexpected(scheme.error());
     return (*scheme)->open(*this, uri, **scheme);
+}
+
+void Services::note_created(std::string path) {
+    const std::lock_guard lock(mutex_);
+    created_.push_back(std::move(path));
+}
+
+std::size_t Services::created_count() const {
+    const std::lock_guard lock(mutex_);
+    return created_.size();
+}
+
+void Services::remove_created(std::size_t from) {
+    const std::lock_guard lock(mutex_);
+    for (; created_.size() > from; created_.pop_back()) ::unlink(created_.back().c_str());
 }
 
 Result<ReactorThread*> Services::control() {
@@ -72,7 +102,7 @@ Result<Services::LoopParts> Services::loop() {
 
 std::string Services::new_loop_nqn() {
     const std::lock_guard lock(mutex_);
-    return fmt::format("nqn.2026-01.io.mqblk:loop-{}", ++loop_count_);
+    return loop_nqn(++loop_count_);
 }
 
 Result<std::shared_ptr<driver::nvme::Controller>> Services::connect(

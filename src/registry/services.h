@@ -35,6 +35,12 @@ class Services {
 
     [[nodiscard]] Result<std::shared_ptr<Device>> open(const Uri& uri);
 
+    /// A file that was made for a device, or beside one; who made it for nothing can have it removed again.
+    void note_created(std::string path);
+    [[nodiscard]] std::size_t created_count() const;
+    /// Removes those that were noted since created_count() was `from`.
+    void remove_created(std::size_t from = 0);
+
     [[nodiscard]] const Context::Options& options() const noexcept { return options_; }
     [[nodiscard]] const Clock& clock() const noexcept { return clock_; }
     [[nodiscard]] Result<ReactorThread*> control();
@@ -76,7 +82,8 @@ class Services {
 
     const Context::Options options_;
     SteadyClock clock_;
-    std::recursive_mutex mutex_;
+    mutable std::recursive_mutex mutex_;
+    std::vector<std::string> created_;
     std::unique_ptr<ReactorThread> control_;
     std::unique_ptr<fabric::Network> network_;
     std::unique_ptr<driver::nvme::Host> host_;

@@ -40,7 +40,8 @@ class ObjectReader {
         const auto* member = find(name, false);
         if (member == nullptr) return standard;
         if (!member->is_number_unsigned() || *member < low || *member > high) {
-            complain(name, fmt::format("must be a number from {} to {}", low, high));
+            complain(name, low == high ? fmt::format("must be {}", low)
+                                       : fmt::format("must be a number from {} to {}", low, high));
             return standard;
         }
         return member->get<std::uint64_t>();

@@ -11,6 +11,8 @@
 
 #include <array>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace mqblk::registry {
@@ -25,6 +27,7 @@ class RequestReader {
     explicit RequestReader(const ordered_json& json) : json_(json) {}
 
     std::string text(const char* name, const std::string& standard) {
+        asked_.insert(name);
         const auto found = json_.find(name);
         if (found == json_.end()) return standard;
         if (found->is_string()) return found->get<std::string>();
@@ -37,6 +40,7 @@ class RequestReader {
         return value;
     }
     std::uint64_t number(const char* name, std::optional<std::uint64_t> standard, std::uint64_t high) {
+        asked_.insert(name);
         const auto found = json_.find(name);
         if (found == json_.end()) {
             if (!standard) complain(name, "is missing");
@@ -46,15 +50,33 @@ class RequestReader {
         complain(name, fmt::format("must be a number up to {}", high));
         return 0;
     }
-    bool flag(const char* name) {
+    bool flag(const char* name, std::optional<bool> standard = std::nullopt) {
+        asked_.insert(name);
         const auto found = json_.find(name);
+        if (found == json_.end() && standard) return *standard;
         if (found != json_.end() && found->is_boolean()) return found->get<bool>();
         complain(name, "must be true or false");
         return false;
     }
-    [[nodiscard]] Result<> finish() const {
+    const ordered_json* any(const char* name) {
+        asked_.insert(name);
+        const auto found = json_.find(name);
+        if (found != json_.end()) return &*found;
+        complain(name, "is missing");
+        return nullptr;
+    }
+    /// What is wrong so far.
+    [[nodiscard]] Result<> check() const {
         if (error_.empty()) return {};
         return fail(Errc::invalid_argument, error_);
+    }
+    /// The same once all was asked for: what was not is not known.
+    [[nodiscard]] Result<> finish() {
+        for (const auto& [name, value] : json_.items()) {
+            if (asked_.contains(name)) continue;
+            complain(name.substr(0, 64), fmt::format("is not known; this command takes {}", fmt::join(asked_, ", ")));
+        }
+        return check();
     }
 
   private:
@@ -63,13 +85,13 @@ class RequestReader {
     }
     const ordered_json& json_;
     std::string error_;
+    std::set<std::string> asked_;
 };
 
 struct Call {
     TargetService& service;
     const std::string& default_nqn;
     RequestReader reader;
-    const ordered_json& request;
 
     std::string nqn() { return reader.text("nqn", default_nqn); }
     std::uint32_t nsid(std::optional<std::uint64_t> standard) {
@@ -115,11 +137,13 @@ Answer call_resize(Call& call) {
     const auto nqn = call.nqn();
     const auto nsid = call.nsid(std::nullopt);
     const auto bytes = call.reader.number("bytes", std::nullopt, std::numeric_limits<std::int64_t>::max());
+    const bool shrink = call.reader.flag("shrink", false);
     if (auto ok = call.reader.finish(); !ok) return std::unexpected(ok.error());
-    return done(call.service.resize(nqn, nsid, bytes));
+    return done(call.service.resize(nqn, nsid, bytes, shrink));
 }
 
 Answer call_list(Call& call) {
+    if (auto ok = call.reader.finish(); !ok) return std::unexpected(ok.error());
     auto namespaces = ordered_json::array();
     for (const auto& entry : call.service.namespaces()) namespaces.push_back(describe(entry));
     auto listen = ordered_json::array();
@@ -130,18 +154,20 @@ Answer call_list(Call& call) {
 }
 
 Answer call_save(Call& call) {
+    if (auto ok = call.reader.finish(); !ok) return std::unexpected(ok.error());
     return ordered_json::parse(call.service.save().to_json());
 }
 
 Answer call_load(Call& call) {
-    const auto config = call.request.find("config");
-    if (config == call.request.end()) return fail(Errc::invalid_argument, "request: \"config\" is missing");
+    const auto* const config = call.reader.any("config");
+    if (auto ok = call.reader.finish(); !ok) return std::unexpected(ok.error());
     const auto parsed = TargetConfig::parse(config->dump(-1, ' ', false, ordered_json::error_handler_t::replace));
     if (!parsed) return std::unexpected(parsed.error());
     return done(call.service.load(*parsed));
 }
 
 Answer call_hosts(Call& call) {
+    if (auto ok = call.reader.finish(); !ok) return std::unexpected(ok.error());
     auto subsystems = ordered_json::array();
     for (const auto& subsystem : call.service.save().subsystems) {
         subsystems.push_back({{"nqn", subsystem.nqn},
@@ -204,9 +230,9 @@ Answer dispatch(TargetService& service, const std::string& default_nqn, std::str
     }
     const auto request = parse_json(text);
     if (!request.is_object()) return fail(Errc::invalid_argument, "request: not a JSON object on one line");
-    Call call{service, default_nqn, RequestReader(request), request};
+    Call call{service, default_nqn, RequestReader(request)};
     const auto command = call.reader.required_text("command");
-    if (auto ok = call.reader.finish(); !ok) return std::unexpected(ok.error());
+    if (auto ok = call.reader.check(); !ok) return std::unexpected(ok.error());
     std::vector<std::string_view> names;
     for (const auto& handler : handlers) {
         if (handler.name == command) return handler.handle(call);

@@ -3,6 +3,8 @@
 // Making a served target what a configuration says, or leaving it as it was: every device is opened before anything is
 // touched, and when something fails on the way, what was there is put back, with the devices that it had.
 #include "registry/target_service.h"
+
+#include "registry/services.h"
 #include "registry/uri.h"
 
 #include <fmt/format.h>
@@ -76,6 +78,7 @@ TargetService::Devices TargetService::devices_of(const TargetConfig& config) con
 /// The devices that `config` wants and that are not in place.
 Result<TargetService::Devices> TargetService::open_missing(const TargetConfig& present, const TargetConfig& config,
                                                            const Devices& before) const {
+    const auto created = context_.services().created_count();
     Devices opened;
     std::set<Place> taken;  // of those before: kept, or handed over
     std::vector<std::pair<Place, const NamespaceEntry*>> missing;
@@ -92,7 +95,8 @@ Result<TargetService::Devices> TargetService::open_missing(const TargetConfig& p
     }
     for (const auto& [place, entry] : missing) {
         const auto uri = Uri::parse(entry->uri);
-        if (!uri) return std::unexpected(uri.error());
+        const auto where_wrong = fmt::format("subsystem {}, namespace {}", place.first, place.second);
+        if (!uri) return std::unexpected(uri.error().in(where_wrong));
         if (const auto* same = find_device(before, taken, uri->to_string())) {
             for (const auto& [where, config_before] : before)
                 if (&config_before == same) taken.insert(where);
@@ -100,7 +104,11 @@ Result<TargetService::Devices> TargetService::open_missing(const TargetConfig& p
             continue;
         }
         auto one = open_namespace(*entry);
-        if (!one) return std::unexpected(one.error());
+        if (!one) {
+            opened.clear();
+            context_.services().remove_created(created);
+            return std::unexpected(one.error().in(where_wrong));
+        }
         opened[place] = std::move(*one);
     }
     return opened;

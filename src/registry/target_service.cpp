@@ -144,10 +144,13 @@ Result<TargetService::Added> TargetService::add_opened(const std::string& nqn, N
 
 Result<TargetService::Added> TargetService::add(const std::string& nqn, NamespaceEntry entry) {
     const std::lock_guard lock(mutex_);
+    const auto created = context_.services().created_count();
     auto config = open_namespace(entry);
     if (!config) return std::unexpected(config.error());
-    if (auto ok = ensure_subsystem(nqn); !ok) return std::unexpected(ok.error());
-    return add_opened(nqn, std::move(*config));
+    auto made = ensure_subsystem(nqn);
+    auto added = made ? add_opened(nqn, std::move(*config)) : std::unexpected(made.error());
+    if (!added) context_.services().remove_created(created);
+    return added;
 }
 
 Result<> TargetService::remove(const std::string& nqn, std::uint32_t nsid) {
@@ -157,13 +160,19 @@ Result<> TargetService::remove(const std::string& nqn, std::uint32_t nsid) {
     return removed;
 }
 
-Result<> TargetService::resize(const std::string& nqn, std::uint32_t nsid, std::uint64_t bytes) {
+Result<> TargetService::resize(const std::string& nqn, std::uint32_t nsid, std::uint64_t bytes, bool shrink) {
     const std::lock_guard lock(mutex_);
     const auto device = target_.device(nqn, nsid);
     if (!device) return std::unexpected(device.error());
     auto& text = uris_[{nqn, nsid}];
     auto uri = Uri::parse(text);
     if (!uri) return std::unexpected(uri.error());
+    const std::uint64_t present = (*device)->sectors() * sector_bytes;
+    if (bytes < present && !shrink) {
+        return fail(Errc::invalid_argument,
+                    fmt::format("{} has {}; {} would cut off what lies beyond, for good: say so with --shrink", text,
+                                format_size(present), format_size(bytes)));
+    }
     if (auto ok = resize_device(**device, *uri, bytes); !ok) return ok;
     // A file has its size by itself, but a smaller one must not be grown again when it is loaded.
     if (uri->scheme != "file" || uri->find("size") != nullptr) uri->set("size", format_size(bytes));

@@ -54,7 +54,8 @@ class TargetService {
     /// Opens the device and adds it; the subsystem is made if there is none. `entry.nsid` 0: the lowest free one.
     [[nodiscard]] Result<Added> add(const std::string& nqn, NamespaceEntry entry);
     [[nodiscard]] Result<> remove(const std::string& nqn, std::uint32_t nsid);
-    [[nodiscard]] Result<> resize(const std::string& nqn, std::uint32_t nsid, std::uint64_t bytes);
+    /// Without `shrink` a smaller size is refused: what lies beyond would be lost.
+    [[nodiscard]] Result<> resize(const std::string& nqn, std::uint32_t nsid, std::uint64_t bytes, bool shrink = true);
 
     /// Makes the subsystem, with no host allowed if `allow_any_host` is off. No effect if it exists.
     [[nodiscard]] Result<> ensure_subsystem(const std::string& nqn, bool allow_any_host = true);

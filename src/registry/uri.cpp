@@ -74,15 +74,17 @@ class UriParser {
         const std::size_t start = at_;
         while (true) {
             if (!is_lower(peek())) {
-                return wrong(at_, at_ == start ? "expected a scheme such as \"ram\" (lower-case letters)"
-                                               : "expected a transport such as \"tcp\" (lower-case letters)");
+                return wrong(at_, at_ == start
+                                      ? "expected a scheme such as \"ram\" (lower-case letters; a plain file is "
+                                        "file:///PATH)"
+                                      : "expected a transport such as \"tcp\" (lower-case letters)");
             }
             while (is_lower(peek()) || is_digit(peek()) || peek() == '-') ++at_;
             if (peek() != '+') break;
             ++at_;
         }
         if (!whole_.substr(at_, end_ - at_).starts_with("://")) {
-            return wrong(at_, "expected \"://\" after the scheme");
+            return wrong(at_, "expected \"://\" after the scheme (a plain file is file:///PATH)");
         }
         uri.scheme = whole_.substr(start, at_ - start);
         at_ += 3;

@@ -22,13 +22,14 @@ TEST(CliRemote, ZeroWritesZeroesWhereTheTargetRefusesTheOperationItOffers) {
         return true;
     };
     ScriptedTarget target(script);
-    std::ranges::fill(target.memory(), std::byte{0xff});
+    target.fill_memory(std::byte{0xff});
     const std::string uri = "nvme+tcp://127.0.0.1:" + std::to_string(target.port()) + "/" + ScriptedTarget::nqn + "/1";
     const auto ended = run_program({"zero", uri, "--offset", "64k", "--length", "256k"});
     EXPECT_EQ(ended.code, 0) << ended.err;
-    for (std::size_t i = 0; i < target.memory().size(); ++i) {
+    const auto memory = target.memory();
+    for (std::size_t i = 0; i < memory.size(); ++i) {
         const bool cleared = i >= 64 * 1024 && i < (64 + 256) * 1024;
-        ASSERT_EQ(target.memory()[i], cleared ? std::byte{0} : std::byte{0xff}) << i;
+        ASSERT_EQ(memory[i], cleared ? std::byte{0} : std::byte{0xff}) << i;
     }
 }
 

@@ -53,7 +53,7 @@ TEST_F(ServeTest, SaysHowToReachEachDisk) {
     serve({"ram://?size=8M", "data=null://?size=1G"});
     const auto& text = server_->output();
     EXPECT_THAT(text,
-                HasSubstr("nqn.2026-01.io.mqblk:disks namespace 1: ram://?size=8M, 8192KiB, blocks of 512 bytes\n"));
+                HasSubstr("nqn.2026-01.io.mqblk:disks namespace 1: ram://?size=8M, 8.00MiB, blocks of 512 bytes\n"));
     EXPECT_THAT(text, HasSubstr("  mqblk bench " + uri(1) + "\n"));
     EXPECT_THAT(text, HasSubstr("  mqblk bench " + uri(1, "data") + "\n"));
     EXPECT_THAT(text, HasSubstr("  nvme connect -t tcp -a 127.0.0.1 -s "));
@@ -101,12 +101,19 @@ TEST_F(ServeTest, NamespacesComeGoAndGrow) {
     EXPECT_EQ(json::parse(added.out)["nsid"], 7);
     EXPECT_EQ(run_program({"read", uri(7), "--length", "4k"}).out.size(), 4096u);
     ASSERT_EQ(ctl({"resize", "1", "16M"}).code, 0);
-    EXPECT_EQ(json::parse(run_program({"info", uri(1), "--json"}).out)["identity"]["bytes"], "16777216");
+    EXPECT_EQ(json::parse(run_program({"info", uri(1), "--json"}).out)["identity"]["bytes"], 16777216);
     ASSERT_EQ(ctl({"remove", "7"}).code, 0);
     const auto gone = run_program({"read", uri(7), "--length", "4k"});
     EXPECT_EQ(gone.code, 1);
     EXPECT_EQ(std::count(gone.err.begin(), gone.err.end(), '\n'), 1) << gone.err;
+    EXPECT_THAT(ctl({"remove", "7"}).err, HasSubstr("has no namespace 7; it has 1"));
     EXPECT_EQ(ctl({"remove", "7"}).code, 1);
+    const auto smaller = ctl({"resize", "1", "4M"});
+    EXPECT_EQ(smaller.code, 2);
+    EXPECT_THAT(smaller.err, HasSubstr("has 16M; 4M would cut off what lies beyond, for good: say so with --shrink"));
+    EXPECT_EQ(json::parse(run_program({"info", uri(1), "--json"}).out)["identity"]["bytes"], 16777216);
+    EXPECT_EQ(ctl({"resize", "1", "4M", "--shrink"}).code, 0);
+    EXPECT_EQ(json::parse(run_program({"info", uri(1), "--json"}).out)["identity"]["bytes"], 4194304);
     EXPECT_EQ(ctl({"resize", "1", "1000"}).code, 2);
     EXPECT_EQ(ctl({"add", "ram://?size=1000"}).code, 2);
 }
@@ -140,8 +147,53 @@ TEST_F(ServeTest, OnlyAllowedHostsConnect) {
     const auto refused = run_program({"info", uri(1) + "?hostnqn=nqn.2000-01.a:stranger"});
     EXPECT_EQ(refused.code, 1);
     EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+    for (const char* command : {"list", "discover"}) {
+        const auto shown = run_program({command, address_, "--hostnqn", "nqn.2000-01.a:stranger"});
+        EXPECT_EQ(shown.code, command[0] == 'l' ? 1 : 0);
+        EXPECT_THAT(shown.out + shown.err, HasSubstr("no subsystem to the host 'nqn.2000-01.a:stranger'; allow it"));
+    }
+    EXPECT_EQ(run_program({"list", address_, "--hostnqn", "nqn.2000-01.a:friend"}).code, 0);
     EXPECT_EQ(ctl({"allow-host", "nqn.2000-01.a:stranger"}).code, 0);
     EXPECT_EQ(run_program({"info", uri(1) + "?hostnqn=nqn.2000-01.a:stranger"}).code, 0);
+}
+
+TEST_F(ServeTest, AHostThatMayNoMoreEndsAtOnce) {
+    serve({"ram://?size=1M"});
+    ASSERT_EQ(ctl({"allow-host", "nqn.2000-01.a:other"}).code, 0);
+    Running bench({"bench", uri(1) + "?hostnqn=nqn.2000-01.a:guest&reconnect_delay=100ms", "--time", "250"},
+                  Running::Errors::with_output);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    ASSERT_EQ(ctl({"disallow-host", "nqn.2000-01.a:guest"}).code, 0);
+    ASSERT_EQ(ctl({"allow-any-host", "off"}).code, 0);
+    EXPECT_EQ(bench.wait(), 1) << "long before --time or ctrl_loss_tmo";
+    EXPECT_THAT(bench.output(), HasSubstr("does not allow host NQN 'nqn.2000-01.a:guest'"));
+}
+
+TEST_F(ServeTest, ANullDiskShowsNobodyElsesData) {
+    const std::string secret(4 << 20, 's');
+    write_file(dir_.file("secret"), secret);
+    serve({"file://" + dir_.file("disk") + "?size=8M", "null://?size=8M", "null://?size=8M&latency=1ms",
+           "null://?size=8M&threaded=1", "null://?size=4M"});
+    ASSERT_EQ(ctl({"resize", "5", "8M"}).code, 0);
+    ASSERT_EQ(run_program({"write", uri(1), "-i", dir_.file("secret")}).code, 0);
+    for (const char* options : {"", "?ddgst=1", "?hdgst=1&ddgst=1"}) {
+        for (const unsigned nsid : {2u, 3u, 4u, 5u}) {
+            SCOPED_TRACE(testing::Message() << nsid << options);
+            ASSERT_TRUE(run_program({"read", uri(1) + options, "--length", "4M"}).out == secret);
+            EXPECT_TRUE(run_program({"read", uri(nsid) + options}).out == std::string(8 << 20, '\0'));
+        }
+    }
+}
+
+TEST_F(ServeTest, ATargetWithoutDigestsIsNamed) {
+    server_ = std::make_unique<Running>(std::vector<std::string>{"serve", "ram://?size=1M", "--listen", "127.0.0.1:0",
+                                                                 "--control", socket_, "--no-header-digest",
+                                                                 "--no-data-digest"});
+    ASSERT_EQ(server_->wait_for_line("ready"), "ready");
+    address_ = json::parse(ctl({"list", "--json"}).out)["listen"][0].get<std::string>();
+    const auto refused = run_program({"info", uri(1) + "?hdgst=1"});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.err, HasSubstr("does not grant; leave out hdgst and ddgst"));
 }
 
 TEST_F(ServeTest, RefusesWhatCannotBe) {
@@ -154,7 +206,7 @@ TEST_F(ServeTest, RefusesWhatCannotBe) {
     };
     one_line(run_program({"serve", "ram://?size=1M", "--listen", address_}), 1, address_);
     one_line(run_program({"serve", "ram://?size=1M", "--listen", "127.0.0.1:0", "--control", socket_}), 1,
-             "a running target listens there");
+             "a running target listens there; name another path");
     one_line(run_program({"info", "nvme+tcp://127.0.0.1:1/nqn.2000-01.a:b/1"}), 1, "127.0.0.1:1");
     one_line(run_program({"info", uri(1, "other")}), 1, "nqn.2026-01.io.mqblk:other");
     one_line(run_program({"info", uri(9)}), 1, "9");
@@ -185,6 +237,8 @@ TEST_F(ServeTest, TheControlSocketSurvivesNonsense) {
         return answer;
     };
     EXPECT_THAT(talk("nonsense\n"), HasSubstr("not a JSON object"));
+    EXPECT_THAT(talk("{\"command\":\"add\",\"uri\":\"ram://?size=1M\",\"sise\":1}\n"), HasSubstr("sise"));
+    EXPECT_THAT(talk("{\"command\":\"list\",\"nqn\":\"x\"}\n"), HasSubstr("is not known"));
     EXPECT_THAT(talk("{\"command\":\"explode\"}\n"), HasSubstr("there is no command"));
     EXPECT_THAT(talk("{\"command\":7}\n"), HasSubstr("must be a string"));
     EXPECT_THAT(talk("{\"command\":\"add\",\"uri\":[1]}\n"), HasSubstr("must be a string"));

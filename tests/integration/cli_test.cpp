@@ -67,13 +67,13 @@ TEST(Cli, RefusesWrongCommandLines) {
     expect_refusal({"bench", "null://", "--bs", "1000"}, 2, "--bs 1000 is not a multiple of the device's block of 512");
     expect_refusal({"bench", "null://", "--depth", "0"}, 2, "--depth");
     expect_refusal({"bench", "null://", "--cores", "100000"}, 2, "there is no CPU 100000");
-    expect_refusal({"bench", "null://?size=1M", "--offset", "2M"}, 2, "pass the end of the device");
+    expect_refusal({"bench", "null://?size=1M", "--offset", "2M"}, 2, "use a smaller --offset");
     expect_refusal({"bench", "ram://?size=1M&ro=1", "--rw", "randwrite"}, 2, "write-protected");
     expect_refusal({"bench", "null://", "--rw", "trim", "--verify"}, 2, "--verify cannot check");
     expect_refusal({"info", "ram:/x"}, 2, "expected \"://\" after the scheme at character 4");
     expect_refusal({"info", "ram://?size=1M&colour=red"}, 2, "ram: unknown option \"colour\"; allowed: size, block");
     expect_refusal({"info", "ram://?size=1000"}, 2, "must be a multiple of the block of 512 bytes");
-    expect_refusal({"info", "rma://"}, 1, "did you mean \"ram\"?");
+    expect_refusal({"info", "rma://"}, 2, "did you mean \"ram\"?");
     expect_refusal({"info", "file:///nonexistent/disk.img"}, 1, "/nonexistent/disk.img");
     expect_refusal({"read", "ram://?size=1M", "--offset", "100"}, 2,
                    "offset 100 is not a multiple of the device's block of 512 bytes; use 512");
@@ -85,7 +85,22 @@ TEST(Cli, RefusesWrongCommandLines) {
     expect_refusal({"serve"}, 2, "nothing to serve");
     expect_refusal({"serve", "ram://?size=1M", "--listen", "nowhere:x"}, 2, "--listen");
     expect_refusal({"ctl", "--control", "/nonexistent/socket", "list"}, 1, "/nonexistent/socket");
-    expect_refusal({"ctl", "list"}, 2, "--control");
+    expect_refusal({"ctl", "list"}, 2, "ctl needs --control SOCKET");
+    expect_refusal({"bench", "null://?size=1M", "--range", "2M", "--offset", "4k"}, 2, "use --range 1044480");
+    expect_refusal({"bench", "null://", "--seed", "x"}, 2, "--seed=x: must be a number");
+    expect_refusal({"bench", "null://", "--time", "1y"}, 2, "--time=1y: must be a number of seconds, or one with ns,");
+    expect_refusal({"ctl", "--control", "x", "remove", "x"}, 2, "NSID: Value x not in range 1 to");
+    expect_refusal({"info", "/var/tmp/disk.img"}, 2, "a plain file is file:///PATH");
+    expect_refusal({"info", "disk.img"}, 2, "a plain file is file:///PATH");
+    expect_refusal({"info", "null://?queues=0"}, 2, "queues=0: must be a number from 1 to 1024");
+    expect_refusal({"info", "nvme+tcp://127.0.0.1:1/nqn.2000-01.a:b/1?hostnqn=friend"}, 2,
+                   "does not begin with 'nqn.'");
+    expect_refusal({"copy", "-", "-"}, 2, "names no device");
+    const std::string protected_disk = "ram://?size=1M&ro=1";
+    expect_refusal({"write", protected_disk, "-i", "/dev/zero", "--length", "4k"}, 2, "write-protected; open or serve");
+    expect_refusal({"copy", "null://?size=1M", protected_disk}, 2, "write-protected; open or serve");
+    expect_refusal({"zero", protected_disk}, 2, "write-protected; open or serve");
+    expect_refusal({"discard", protected_disk}, 2, "write-protected; open or serve");
 }
 
 TEST(Cli, RefusedWritesWriteNothing) {
@@ -98,7 +113,11 @@ TEST(Cli, RefusedWritesWriteNothing) {
     const auto uri = "file://" + disk;
     expect_refusal({"write", uri, "-i", dir.file("odd")}, 2, "add --pad");
     expect_refusal({"write", uri, "-i", dir.file("large")}, 2, "pass the end of the device at 1048576 bytes");
-    expect_refusal({"write", uri, "-i", dir.file("missing")}, 1, "missing");
+    expect_refusal({"write", uri, "-i", dir.file("missing")}, 1, "there is no such file");
+    expect_refusal({"copy", disk, disk}, 2, "are the same");
+    expect_refusal({"copy", disk, uri}, 2, "are the same");
+    expect_refusal({"copy", uri, disk}, 2, "are the same");
+    expect_refusal({"write", uri, "-i", disk}, 2, "are the same");
     expect_refusal({"write", uri, "--offset", "3", "-i", dir.file("large")}, 2, "offset 3 is not a multiple");
     expect_refusal({"copy", dir.file("odd"), uri}, 2, "add --pad");
     expect_refusal({"copy", dir.file("large"), uri}, 2, "use --length 1048576");
@@ -106,6 +125,53 @@ TEST(Cli, RefusedWritesWriteNothing) {
     EXPECT_EQ(piped.code, 2);
     EXPECT_THAT(piped.err, HasSubstr("5000 bytes from standard input are not a multiple"));
     EXPECT_EQ(read_file(disk), before);
+}
+
+TEST(Cli, NothingIsLeftOfWhatWasRefused) {
+    const TemporaryDirectory dir;
+    write_file(dir.file("odd"), random_text(5000, 2));
+    const auto fresh = dir.file("fresh"), uri = "file://" + fresh + "?size=1M";
+    const std::vector<std::vector<std::string>> refused{
+        {"serve", uri, "ram://", "--listen", "127.0.0.1:0"},
+        {"serve", uri, "--listen", "nowhere:x"},
+        {"serve", uri, "--listen", "127.0.0.1:0", "--control", dir.file("none") + "/socket"},
+        {"write", uri, "-i", dir.file("odd")},
+        {"write", uri, "-i", dir.file("missing")},
+        {"copy", dir.file("odd"), uri},
+        {"zero", uri, "--offset", "3"},
+        {"discard", uri, "--length", "2M"},
+        {"bench", uri, "--bs", "1000"},
+        {"bench", uri, "ram://"},
+        {"latency", uri, "1000"},
+        {"iops", uri, "-b", "1000"},
+        {"copy", "ram://?size=1M", fresh, "--length", "1000"},
+        {"copy", "null://?size=1M", fresh, "--length", "2M"},
+        {"read", "null://?size=1M", "--offset", "7", "-o", fresh},
+        {"info", "nvme+loop:///7?ns=[" + uri + "]"},
+    };
+    for (const auto& arguments : refused) {
+        SCOPED_TRACE(testing::PrintToString(arguments));
+        EXPECT_NE(run_program(arguments).code, 0);
+        EXPECT_FALSE(std::filesystem::exists(fresh));
+    }
+    EXPECT_EQ(run_program({"info", uri}).code, 0);
+    EXPECT_TRUE(std::filesystem::exists(fresh));
+    EXPECT_EQ(run_program({"write", uri, "-i", dir.file("odd")}).code, 2);
+    EXPECT_TRUE(std::filesystem::exists(fresh)) << "it was there before";
+}
+
+TEST(Cli, NullIsReadAsZeroes) {
+    for (const std::string options : {"", "&latency=1ms", "&threaded=1", "&zero=1", "&latency=1ms&threaded=1&zero=1"}) {
+        SCOPED_TRACE(options);
+        EXPECT_TRUE(run_program({"read", "null://?size=9M" + options}).out == std::string(9 << 20, '\0'));
+    }
+}
+
+TEST(Cli, ATargetWithinATargetGoesQuietly) {
+    const auto ended =
+        run_program({"info", "nvme+loop:///1?ns=[nvme+loop:///1?ns=[nvme+loop:///1?ns=[ram://?size=1M]]]"});
+    EXPECT_EQ(ended.code, 0);
+    EXPECT_EQ(ended.err, "");
 }
 
 TEST(Cli, WritesReadsAndVerifies) {
@@ -151,7 +217,7 @@ TEST(Cli, WritesReadsAndVerifies) {
     EXPECT_EQ(run_program({"zero", uri, "--offset", "4k", "--length", "1M"}).code, 0);
     EXPECT_TRUE(read_file(disk).substr(4096, 1 << 20) == std::string(1 << 20, '\0'));
     EXPECT_TRUE(read_file(disk).substr(0, 4096) == stream.substr(0, 4096));
-    EXPECT_EQ(run_program({"flush", uri}).code, 0);
+    EXPECT_EQ(run_program({"flush", uri}).out, "flushed\n");
     EXPECT_EQ(run_program({"discard", uri, "--offset", "4k", "--length", "8k"}).code, 0);
 }
 
@@ -160,8 +226,11 @@ TEST(Cli, InfoReportsIdentityAndQueue) {
     ASSERT_EQ(ended.code, 0) << ended.err;
     const auto report = json::parse(ended.out);
     EXPECT_EQ(report["identity"]["driver"], "ram");
-    EXPECT_EQ(report["identity"]["bytes"], "67108864");
-    EXPECT_EQ(report["queue"]["logical_block_size"], "4096");
+    EXPECT_EQ(report["identity"]["bytes"], 67108864);
+    EXPECT_EQ(report["queue"]["logical_block_size"], 4096);
+    EXPECT_EQ(report["identity"]["read_only"], false);
+    EXPECT_EQ(report["queue"]["rotational"], false);
+    EXPECT_EQ(report["queue"]["scheduler"], "[none] mq-deadline");
     EXPECT_THAT(run_program({"info", "null://"}).out, HasSubstr("nr_requests"));
 }
 

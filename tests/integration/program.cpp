@@ -33,7 +33,11 @@ struct Pipe {
     } else {
         ::close(1);
     }
-    ::dup2(err, 2);
+    if (err >= 0) {
+        ::dup2(err, 2);
+    } else {
+        ::close(2);
+    }
     std::vector<char*> argv{const_cast<char*>(MQBLK_PROGRAM)};
     for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
@@ -109,11 +113,21 @@ Ended run_program_to(int out, const std::vector<std::string>& arguments) {
     return ended;
 }
 
-Running::Running(const std::vector<std::string>& arguments) {
+int run_program_to(int out, int err, const std::vector<std::string>& arguments) {
+    const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const pid_t pid = ::fork();
+    if (pid == 0) become_program(arguments, nothing, out, err);
+    ::close(nothing);
+    return wait_for_end(pid);
+}
+
+Running::Running(const std::vector<std::string>& arguments, Errors errors) {
     Pipe out;
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     pid_ = ::fork();
-    if (pid_ == 0) become_program(arguments, nothing, out.ends[1], 2);
+    if (pid_ == 0) {
+        become_program(arguments, nothing, out.ends[1], errors == Errors::with_output ? out.ends[1] : 2);
+    }
     ::close(nothing);
     ::close(out.ends[1]);
     out_ = out.ends[0];
@@ -134,6 +148,18 @@ std::string Running::wait_for_line(const std::string& beginning) {
         }
         if (!append_some(out_, output_)) return {};
     }
+}
+
+void Running::tell(int signal) const {
+    ::kill(pid_, signal);
+}
+
+int Running::wait() {
+    while (append_some(out_, output_)) {
+    }
+    const int code = wait_for_end(pid_);
+    pid_ = -1;
+    return code;
 }
 
 int Running::end(int signal) {

@@ -20,11 +20,14 @@ Ended run_program(const std::vector<std::string>& arguments, const std::string& 
 
 /// The same with `out` for its standard output, or none if that is negative, and nothing to read.
 Ended run_program_to(int out, const std::vector<std::string>& arguments);
+/// The same with both outputs given, or closed where negative.
+int run_program_to(int out, int err, const std::vector<std::string>& arguments);
 
 /// A program that goes on running until it is told to end.
 class Running {
   public:
-    explicit Running(const std::vector<std::string>& arguments);
+    enum class Errors : bool { apart, with_output };
+    explicit Running(const std::vector<std::string>& arguments, Errors errors = Errors::apart);
     ~Running();
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
@@ -33,6 +36,10 @@ class Running {
     std::string wait_for_line(const std::string& beginning);
     [[nodiscard]] const std::string& output() const noexcept { return output_; }
     [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+    /// Sends the signal.
+    void tell(int signal) const;
+    /// Reads what it still says and returns how it ended.
+    int wait();
     /// Sends the signal and returns how it ended.
     int end(int signal);
 

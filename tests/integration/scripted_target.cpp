@@ -202,6 +202,16 @@ void ScriptedTarget::serve(int fd) {
     ::close(fd);
 }
 
+std::vector<std::byte> ScriptedTarget::memory() {
+    const std::scoped_lock lock(mutex_);
+    return memory_;
+}
+
+void ScriptedTarget::fill_memory(std::byte value) {
+    const std::scoped_lock lock(mutex_);
+    std::ranges::fill(memory_, value);
+}
+
 void ScriptedTarget::execute(Wire& wire, const nvme::Command& command, std::span<const std::byte> data) {
     if (command.opcode == nvme::admin_opcode::fabrics) {
         fabrics(wire, command, data);

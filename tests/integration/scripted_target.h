@@ -74,7 +74,9 @@ class ScriptedTarget {
 
     [[nodiscard]] std::uint16_t port() const { return port_; }
     [[nodiscard]] unsigned connections() const { return connections_; }
-    [[nodiscard]] std::vector<std::byte>& memory() { return memory_; }
+    /// What its disk holds now.
+    [[nodiscard]] std::vector<std::byte> memory();
+    void fill_memory(std::byte);
 
   private:
     void accept();

@@ -107,8 +107,10 @@ class CopyDevice final : public pci::Model, Poller {
             case done_address:
                 done_at_ = value;
                 break;
-            case doorbell:
             case area:
+                seen_ = static_cast<std::uint32_t>(value);
+                [[fallthrough]];
+            case doorbell:
                 run(static_cast<std::uint32_t>(value));
                 break;
             case cause:

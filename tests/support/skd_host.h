@@ -89,7 +89,15 @@ class SkdHost {
     void run_for(Duration time) { world_.run_for(time); }
 
     std::uint32_t read(unsigned reg) { return bar_->read32(reg); }
-    void write(unsigned reg, std::uint32_t value) { bar_->write32(reg, value); }
+    /// Drivers do this from a pass of the reactor; here it may be asleep.
+    void write(unsigned reg, std::uint32_t value) {
+        bar_->write32(reg, value);
+        reactor_->wake();
+    }
+    void write64(unsigned reg, std::uint64_t value) {
+        bar_->write64(reg, value);
+        reactor_->wake();
+    }
     skdw::DriveState state() { return skdw::state_of(read(skdw::reg::status)); }
     bool wait_state(skdw::DriveState state) {
         return run_until([&] { return this->state() == state; });
@@ -117,9 +125,11 @@ class SkdHost {
         using enum skdw::MessageType;
         if (!wait_state(skdw::DriveState::init)) return false;
         if (skdw::protocol_major_of(mailbox(skdw::make_message(fitfw_init))) != 1) return false;
-        depth_ = skdw::message_data(mailbox(skdw::make_message(get_cmdq_depth)));
+        const std::uint32_t depth = mailbox(skdw::make_message(get_cmdq_depth));
+        if (depth == 0) return false;
+        depth_ = skdw::message_data(depth);
         if (mailbox(skdw::make_message(set_compq_depth, skdw::completion_depth)) == 0) return false;
-        bar_->write64(skdw::reg::msg_to_device_arg, ring_.address());
+        write64(skdw::reg::msg_to_device_arg, ring_.address());
         if (mailbox(skdw::make_message(set_compq_addr)) == 0) return false;
         std::memset(ring_.data(), 0, ring_.size());
         position_ = {};
@@ -183,7 +193,7 @@ class SkdHost {
         return skdw::encode({.address = messages_.address(at),
                              .bytes = skdw::FitMessage::bytes(static_cast<unsigned>(requests.size()))});
     }
-    void ring_doorbell(std::uint64_t value) { bar_->write64(skdw::reg::q_command, value); }
+    void ring_doorbell(std::uint64_t value) { write64(skdw::reg::q_command, value); }
     void send(const std::vector<SkdRequest>& requests) { ring_doorbell(prepare(requests)); }
 
     /// The next entry of the ring, if it is there.

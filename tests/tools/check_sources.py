@@ -21,6 +21,13 @@ FORBIDDEN = [
 ]
 
 
+# Words that belong to one place of the sources.
+ONE_PLACE = [
+    (re.compile(r"\bfmt::print\(|\bstd::(?:cout|cerr)\b|\b(?:fprintf|fputs|puts|printf)\("), {"src/cli/print.cpp"},
+     "the program speaks through cli/print.h, which never throws"),
+]
+
+
 def is_code(path, lines):
     return path.suffix in CODE or path.name == "CMakeLists.txt" or (bool(lines) and lines[0].startswith("#!"))
 
@@ -44,6 +51,9 @@ def complaints(path, text, has_header=False):
         for pattern, what in FORBIDDEN:
             if pattern.search(line):
                 yield number, f"{what}: {line.strip()}"
+        for pattern, places, what in ONE_PLACE:
+            if path.parts[0] == "src" and path.as_posix() not in places and pattern.search(line):
+                yield number, f"{what}: {line.strip()}"
         if line != line.rstrip() and path.suffix != ".md":
             yield number, "white space at the end of the line"
 
@@ -58,6 +68,7 @@ def self_test():
         ("src/a.h", good + "int x;\n" * MAX_LINES),
         ("src/a.h", good + "// TO" "DO: more\n"),
         ("src/a.h", good + "int x; \n"),
+        ("src/a.h", good + 'void f() { fmt::print("x"); }\n'),
         ("docs/a.md", "see /ho" "me/me/x\n"),
         ("run", "#!/bin/sh\n"),
     ]:

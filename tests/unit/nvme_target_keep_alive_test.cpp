@@ -4,6 +4,7 @@
 // controller, with and without traffic.
 #include "nvme_target_harness.h"
 #include "reactor/simulated.h"
+#include "unit/manual_reactor.h"
 
 namespace mqblk::nvme_test {
 namespace {
@@ -61,7 +62,7 @@ TEST_F(KeepAlive, SilenceEndsTheAssociation) {
             EXPECT_EQ(after, hour);
         } else {
             EXPECT_GE(after, item.expected);
-            EXPECT_LE(after, 2 * item.expected + milliseconds(10));
+            EXPECT_LE(after, item.expected + item.expected / 8 + milliseconds(10));
         }
     }
 }
@@ -73,7 +74,7 @@ TEST_F(KeepAlive, KeepAliveCommandsKeepIt) {
         ASSERT_EQ(queue->code(admin(wire::admin_opcode::keep_alive)), status::success);
     }
     EXPECT_FALSE(queue->closed());
-    EXPECT_LE(closes_after(*queue, std::chrono::hours(1)), milliseconds(30'010));
+    EXPECT_LE(closes_after(*queue, std::chrono::hours(1)), milliseconds(16'900));
 }
 
 TEST_F(KeepAlive, TrafficOnAnIoQueueKeepsIt) {
@@ -90,9 +91,32 @@ TEST_F(KeepAlive, TrafficOnAnIoQueueKeepsIt) {
         ASSERT_EQ(io_queue.code(io(wire::io_opcode::flush, 1)), status::invalid_namespace) << "even a failing command";
     }
     EXPECT_FALSE(queue->closed());
-    EXPECT_LE(closes_after(io_queue, std::chrono::hours(1)), milliseconds(2010));
+    EXPECT_LE(closes_after(io_queue, std::chrono::hours(1)), milliseconds(1140));
     queue->turn_until([&] { return queue->closed(); });
     EXPECT_EQ(queue->code(admin(wire::admin_opcode::keep_alive)), status::aborted_queue_deleted);
+}
+
+// The target stood still, as when it was stopped or the machine was busy: what the host sent meanwhile still waits.
+TEST_F(KeepAlive, AStandstillOfTheTargetIsNoSilenceOfTheHost) {
+    test::ManualClock clock;
+    SeededRandom random(1);
+    test::ManualReactor manual(clock, random);
+    Queue queue(manual, *loop->open_queue(manual));
+    ConnectOptions options;
+    options.keep_alive_ms = 5000;
+    ASSERT_EQ(connect(queue, options).code(), status::success);
+    ASSERT_EQ(queue.code(property_set(wire::property::cc, enable_value)), status::success);
+    for (int i = 0; i < 3; ++i) {
+        clock.advance(std::chrono::seconds(60));
+        queue.turn();
+        ASSERT_FALSE(queue.closed());
+        ASSERT_EQ(queue.code(admin(wire::admin_opcode::keep_alive)), status::success);
+    }
+    for (int i = 0; i < 4; ++i) {
+        clock.advance(milliseconds(5000));
+        queue.turn();
+    }
+    EXPECT_TRUE(queue.closed());
 }
 
 TEST_F(KeepAlive, SetFeaturesChangesIt) {

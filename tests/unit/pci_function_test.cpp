@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What every Function does, whichever way it is had: one suite on each.
+#include "pci/dma_transfer.h"
 #include "unit/pci_worlds.h"
 
 #include <gtest/gtest.h>
@@ -194,6 +195,45 @@ TEST_P(PciFunction, TranslatesAnIosMemory) {
     EXPECT_EQ(dma.translate(other, room).has_value(), dma.reaches_everything());
     EXPECT_EQ(dma.address(elsewhere.data(), 64).has_value(), dma.reaches_everything());
     EXPECT_EQ(dma.address(first.data() + first.size() - 1, 2).has_value(), dma.reaches_everything());
+}
+
+TEST_P(PciFunction, MemoryThatCannotBeReachedIsCopied) {
+    pci::DmaSpace& dma = function().dma();
+    const bool copied = !dma.reaches_everything();
+    auto pool = pci::BouncePool::create(dma, 0, 10000).value();
+    Driver driver = start();
+    std::vector<std::byte> from(10000), to(10000);
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 5);
+    const std::vector<Segment> out{{from.data(), 100}, {from.data() + 100, 9900}};
+    const std::vector<Segment> in{{to.data(), 7000}, {to.data() + 7000, 3000}};
+    std::array<pci::DmaSegment, 2> room;
+    pci::DmaTransfer write, read, other;
+
+    auto pieces = write.begin(dma, *pool, out, true, room);
+    ASSERT_TRUE(pieces);
+    EXPECT_EQ(pieces->size(), 1u) << "joined or copied";
+    EXPECT_EQ(write.copied(), copied);
+    put(driver, (*pieces)[0].address, driver.data.address(), 10000, 0);
+    bar().write32(cd::doorbell, driver.tail);
+    ASSERT_TRUE(wait_for(driver));
+    EXPECT_EQ(other.begin(dma, *pool, in, false, room).has_value(), !copied) << "the pool is empty";
+    write.end(*pool, out, false);
+    EXPECT_EQ(pool->used_bytes(), 0u);
+
+    pieces = read.begin(dma, *pool, in, false, room);
+    ASSERT_TRUE(pieces);
+    put(driver, driver.data.address(), (*pieces)[0].address, 10000, 0);
+    bar().write32(cd::doorbell, driver.tail);
+    ASSERT_TRUE(wait_for(driver));
+    read.end(*pool, in, true);
+    EXPECT_EQ(from, to);
+    EXPECT_EQ(bar().read32(cd::failures), 0u);
+
+    // What can be reached is not copied.
+    const std::vector<Segment> reachable{{driver.data.data(), 512}};
+    ASSERT_TRUE(write.begin(dma, *pool, reachable, true, room));
+    EXPECT_FALSE(write.copied());
+    write.end(*pool, reachable, false);
 }
 
 TEST_P(PciFunction, MemoryBelow4GIsThereAndUsableByEitherName) {

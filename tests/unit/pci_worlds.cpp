@@ -3,17 +3,11 @@
 
 #include "pci/in_process.h"
 #include "pci/vfio_user_client.h"
-#include "pci/vfio_user_server.h"
 #include "reactor/simulated.h"
+#include "unit/pci_served.h"
 #include "unit/reactor_support.h"
 
-#include <stdlib.h>
-
-#include <atomic>
-#include <filesystem>
-#include <future>
 #include <optional>
-#include <thread>
 
 namespace mqblk::test {
 
@@ -63,27 +57,10 @@ class SimulatedPciWorld final : SimulatedBase, public InProcessWorld {
 /// The model in a thread of its own behind a socket.
 class VfioUserWorld final : public PciWorld {
   public:
-    explicit VfioUserWorld(bool map_areas) : directory_(make_directory()), path_(directory_ + "/device") {
-        server_reactor_ = uring_reactor();
-        auto model = std::make_unique<CopyDevice>();
-        model_ = model.get();
-        auto server = pci::VfioUserServer::listen(*server_reactor_, path_, std::move(model), {.map_areas = map_areas});
-        if (!server) throw std::runtime_error(server.error().message());
-        server_ = std::move(*server);
-        thread_ = std::thread([this] {
-            while (!stop_.load()) server_reactor_->run_once(Reactor::Sleep::yes);
-            server_.reset();
-        });
-        auto function = pci::open_vfio_user(path_, {.answer_timeout = std::chrono::seconds(60)});
+    explicit VfioUserWorld(bool map_areas) : served_(map_areas) {
+        auto function = pci::open_vfio_user(served_.path(), {.answer_timeout = std::chrono::seconds(60)});
         if (!function) throw std::runtime_error(function.error().message());
         function_ = std::move(*function);
-    }
-    ~VfioUserWorld() override {
-        function_.reset();
-        stop_.store(true);
-        server_reactor_->wake();
-        thread_.join();
-        std::filesystem::remove_all(directory_);
     }
     pci::Function& function() override { return *function_; }
     Reactor& reactor() override { return *reactor_; }
@@ -95,27 +72,10 @@ class VfioUserWorld final : public PciWorld {
         }
         return true;
     }
-    void with_model(const std::function<void(CopyDevice&)>& task) override {
-        std::promise<void> done;
-        server_reactor_->post([&] {
-            task(*model_);
-            done.set_value();
-        });
-        done.get_future().wait();
-    }
+    void with_model(const std::function<void(CopyDevice&)>& task) override { served_.with_model(task); }
 
   private:
-    static std::string make_directory() {
-        std::string name = std::filesystem::temp_directory_path() / "mqblk-pci-XXXXXX";
-        if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-        return name;
-    }
-    const std::string directory_, path_;
-    std::unique_ptr<Reactor> server_reactor_;
-    CopyDevice* model_ = nullptr;
-    std::unique_ptr<pci::VfioUserServer> server_;
-    std::atomic<bool> stop_{false};
-    std::thread thread_;
+    ServedDevice served_;
     std::unique_ptr<Reactor> reactor_ = uring_reactor();
     std::unique_ptr<pci::Function> function_;
 };

@@ -55,6 +55,26 @@ TEST_F(CApi, SynchronousFromSeveralThreads) {
     EXPECT_EQ(back, std::vector<unsigned char>(4096));
 }
 
+/// docs/uris.md: a null disk that is opened directly leaves memory as it is, a target fills it.
+TEST_F(CApi, WhatReadsOfANullDiskGive) {
+    struct Case {
+        const char* uri;
+        unsigned char expected;
+    };
+    for (const Case& c :
+         {Case{"null://", 0xff}, Case{"null://?threaded=1", 0xff}, Case{"null://?latency=1us", 0xff},
+          Case{"null://?zero=1", 0}, Case{"null://?zero=1&threaded=1", 0}, Case{"null://?zero=1&latency=1us", 0},
+          Case{"nvme+loop:///1?ns=[null://]", 0}, Case{"nvme+loop:///1?ns=[null://?threaded=1]", 0},
+          Case{"nvme+loop:///1?ns=[null://?latency=1us]", 0}}) {
+        mqblk_device* null = nullptr;
+        ASSERT_EQ(mqblk_open(context, c.uri, &null), 0) << mqblk_last_error();
+        std::vector<unsigned char> data(65536, 0xff);
+        EXPECT_EQ(mqblk_read(null, data.data(), data.size(), 4096), 0);
+        EXPECT_EQ(data, std::vector<unsigned char>(65536, c.expected)) << c.uri;
+        mqblk_close(null);
+    }
+}
+
 TEST_F(CApi, ErrorsAreANumberAndASentence) {
     unsigned char data[1024] = {};
     EXPECT_EQ(mqblk_read(device, data, 512, 1u << 20), -ENXIO);

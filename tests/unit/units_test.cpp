@@ -46,13 +46,28 @@ TEST(Units, SizesInPowersOf1024) {
     EXPECT_EQ(format_size(0), "0");
 }
 
+TEST(Units, SizesForPeople) {
+    EXPECT_EQ(human_size(0), "0B");
+    EXPECT_EQ(human_size(512), "512B");
+    EXPECT_EQ(human_size(1023), "1023B");
+    EXPECT_EQ(human_size(1024), "1.00KiB");
+    EXPECT_EQ(human_size(8 << 20), "8.00MiB");
+    EXPECT_EQ(human_size(64 << 20), "64.0MiB");
+    EXPECT_EQ(human_size(640 << 20), "640MiB");
+    EXPECT_EQ(human_size((1ull << 30) - 1), "1.00GiB");
+    EXPECT_EQ(human_size(1ull << 30), "1.00GiB");
+    EXPECT_EQ(human_size(3ull << 40), "3.00TiB");
+    EXPECT_EQ(human_size(~0ull), "16.0EiB");
+}
+
 TEST(Units, TimesWithTheirUnit) {
     struct Case {
         const char* text;
         Duration time;
     };
     const Case cases[] = {
-        {"0", 0ns}, {"5ns", 5ns}, {"10us", 10us}, {"1500ms", 1500ms}, {"30s", 30s}, {"2m", 2min}, {"0s", 0s},
+        {"0", 0ns},   {"5ns", 5ns}, {"10us", 10us}, {"1500ms", 1500ms},
+        {"30s", 30s}, {"2m", 2min}, {"0s", 0s},     {"3h", 3h},
     };
     for (const Case& c : cases) {
         const auto parsed = parse_duration("latency", c.text);
@@ -62,6 +77,7 @@ TEST(Units, TimesWithTheirUnit) {
     }
     EXPECT_EQ(format_duration(1500ms), "1500ms");
     EXPECT_EQ(format_duration(60s), "1m");
+    EXPECT_EQ(format_duration(24h), "24h");
     EXPECT_EQ(format_duration(-3us), "-3us");
 }
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <future>
 #include <thread>
@@ -64,11 +65,12 @@ struct Job::Impl {
     Time begun{}, ended{};
     std::uint64_t budget = 0;  ///< I/Os still to be started
     std::uint64_t reported_ios = 0, reported_bytes = 0;
-    unsigned in_flight = 0;
+    unsigned in_flight = 0, reported_in_flight = 0;
     std::uint32_t next_device = 0;
     unsigned passes = 0;
     int seen_phase = Conductor::wait;
     bool stopping = false;
+    bool counting = true;  ///< off once it was stopped within the ramp
     bool reading_back = false;
     std::uint64_t read_back_unit = 0;
     unsigned read_back_device = 0;
@@ -79,6 +81,9 @@ struct Job::Impl {
     void read_back();
     void turn();
     void look_at_phase();
+    void forget_ramp();
+    void share_in_flight() noexcept;
+    [[noreturn]] void stand_still();
     void report_live() noexcept;
 
     std::uint32_t device_for(const Slot&) noexcept;
@@ -99,6 +104,7 @@ void Job::Impl::run() {
         conductor.phase.wait(Conductor::wait);
         measure();
         if (work.verify && work.writes() && Signals::caught() == 0) read_back();
+        if (in_flight > 0) stand_still();
     }
     channels.clear();
     conductor.job_ended();
@@ -145,8 +151,10 @@ void Job::Impl::measure() {
     begun = ended = pass_now = SteadyClock::read();
     look_at_phase();
     for (auto& slot : slots) start_one(slot);
-    while (in_flight > 0) turn();
+    while (in_flight > 0 && seen_phase != Conductor::abandon) turn();
+    if (seen_phase == Conductor::ramp) forget_ramp();  // it ended by an error
     result.runtime = ended - begun;
+    result.unanswered = in_flight;
     report_live();
 }
 
@@ -157,16 +165,24 @@ void Job::Impl::read_back() {
     for (auto& slot : slots) {
         if (!start_read_back(slot)) break;
     }
-    while (in_flight > 0) turn();
+    while (in_flight > 0 && seen_phase != Conductor::abandon) turn();
+    result.unanswered = in_flight;
+}
+
+/// What is in flight may still use this thread's memory and channels.
+void Job::Impl::stand_still() {
+    conductor.job_ended();
+    while (true) ::pause();
 }
 
 /// One pass over what completed, or a sleep until something does.
 void Job::Impl::turn() {
-    if (conductor.phase.load(std::memory_order_relaxed) != seen_phase) look_at_phase();
+    if (conductor.phase.load(std::memory_order_relaxed) != seen_phase) return look_at_phase();
     if (reading_back && Signals::caught() != 0) stopping = true;
     pass_now = Time{};
     unsigned done = 0;
     if (channels.size() == 1) done = channels.front()->poll();
+    if (stopping) share_in_flight();
     if (done == 0) {
         reactor->run_once(Reactor::Sleep::yes);
     } else if ((++passes & 255) == 0) {
@@ -177,13 +193,28 @@ void Job::Impl::turn() {
 }
 
 void Job::Impl::look_at_phase() {
-    seen_phase = conductor.phase.load();
-    if (seen_phase == Conductor::measure) {  // what the ramp counted is forgotten
-        result = JobResult{};
-        begun = ended = SteadyClock::read();
-        reported_ios = reported_bytes = 0;
+    const int before = std::exchange(seen_phase, conductor.phase.load());
+    if (before == Conductor::ramp || seen_phase == Conductor::measure) forget_ramp();
+    if (before == Conductor::ramp && seen_phase != Conductor::measure) counting = false;
+    if (seen_phase != Conductor::stop && seen_phase != Conductor::abandon) return;
+    stopping = true;
+    share_in_flight();
+}
+
+/// What was done until now does not count; what failed does.
+void Job::Impl::forget_ramp() {
+    for (auto& direction : result.directions) {
+        direction.ios = direction.bytes = 0;
+        direction.latency = Histogram{};
     }
-    if (seen_phase == Conductor::stop) stopping = true;
+    begun = ended = SteadyClock::read();
+    reported_ios = reported_bytes = 0;
+}
+
+/// From the stop on, so that whoever waits can say for how much.
+void Job::Impl::share_in_flight() noexcept {
+    conductor.live.in_flight.fetch_add(in_flight - reported_in_flight, std::memory_order_relaxed);
+    reported_in_flight = in_flight;
 }
 
 void Job::Impl::report_live() noexcept {
@@ -207,7 +238,7 @@ std::uint32_t Job::Impl::device_for(const Slot& slot) noexcept {
 
 void Job::Impl::start_one(Slot& slot) noexcept {
     if (stopping || budget == 0) return;
-    --budget;
+    if (seen_phase != Conductor::ramp) --budget;
     slot.device = device_for(slot);
     auto& place = places[slot.device];
     slot.unit = place.next(random);
@@ -262,7 +293,7 @@ void Job::Impl::completed(Slot& slot) noexcept {
     --in_flight;
     if (slot.bio.status != Status::ok) {
         count_error(slot);
-    } else if (!reading_back) {
+    } else if (!reading_back && counting) {
         auto& direction = result.directions[static_cast<std::size_t>(slot.direction)];
         ++direction.ios;
         direction.bytes += work.block_bytes;

@@ -17,12 +17,13 @@ namespace mqblk::cli {
 
 /// What all jobs are told, by the thread that conducts them.
 struct Conductor {
-    enum Phase : int { wait, ramp, measure, stop };
+    enum Phase : int { wait, ramp, measure, stop, abandon };
     std::atomic<int> phase{wait};
     std::function<void()> job_ended;  ///< from a job's thread, once for each job
 
     struct Live {
         std::atomic<std::uint64_t> ios{0}, bytes{0};  ///< of successful I/Os, updated now and then, for progress
+        std::atomic<unsigned> in_flight{0};           ///< once the phase is `stop`: I/Os that have not ended yet
     } live;
 
     void advance(Phase to) {
@@ -38,7 +39,8 @@ class Job {
     Job(const Job&) = delete;
     Job& operator=(const Job&) = delete;
 
-    /// Starts the thread and waits until it has opened its channels. It begins when the conductor leaves `wait`.
+    /// Starts the thread and waits until it has opened its channels. It begins when the conductor leaves `wait`. Once
+    /// it is told to abandon what is in flight, its thread stands still for good: leave the process.
     [[nodiscard]] Result<> start();
     /// The phase changed: look at it now.
     void wake() noexcept;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/bench/measure.h"
-
-#include <fmt/format.h>
-
-#include <cstdio>
+#include "cli/print.h"
 
 namespace mqblk::cli {
 
@@ -15,12 +12,6 @@ Result<std::vector<BenchDevice>> open_bench_devices(Context& context, const std:
         devices.push_back({uri, std::move(*device)});
     }
     return devices;
-}
-
-void report_failure(const std::string& sentence) {
-    if (sentence.empty()) return;
-    std::fflush(stdout);
-    fmt::print(stderr, "mqblk: {}\n", sentence);
 }
 
 }  // namespace mqblk::cli

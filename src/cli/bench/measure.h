@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bench, latency and iops share: devices opened by URI, a run, and the words for what went wrong.
+// What bench, latency and iops share: devices opened by URI, and a run.
 #pragma once
 
 #include "cli/bench/run.h"
@@ -14,8 +14,5 @@
 namespace mqblk::cli {
 
 [[nodiscard]] Result<std::vector<BenchDevice>> open_bench_devices(Context&, const std::vector<std::string>& uris);
-
-/// Writes `sentence` to stderr unless it is empty, as the program's one line.
-void report_failure(const std::string& sentence);
 
 }  // namespace mqblk::cli

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -103,8 +104,8 @@ std::string percentile_lines(const Histogram& histogram) {
 
 std::string bench_text(const Workload& work, const BenchResult& result, std::string_view name) {
     const auto& total = result.total;
-    std::string text = fmt::format("{}: rw={}, bs={}, depth={}, jobs={}: err={}\n", name, work.rw, work.block_bytes,
-                                   work.depth, work.jobs, total.first_error);
+    std::string text = fmt::format("{}: rw={}, bs={}, depth={}, jobs={}: err={}{}\n", name, work.rw, work.block_bytes,
+                                   work.depth, work.jobs, total.first_error, result.ending());
     for (std::size_t i = 0; i < direction_count; ++i) {
         const auto& direction = total.directions[i];
         if (direction.ios == 0) continue;
@@ -146,6 +147,8 @@ ordered_json job_json(const Workload& work, const BenchResult& result, const Job
     json["minf"] = result.minor_faults;
     json["total_err"] = job.errors();
     json["first_error"] = job.first_error;
+    json["interrupted"] = result.signal != 0;
+    if (job.unanswered != 0) json["unanswered"] = job.unanswered;
     if (work.verify) json["verify"] = {{"blocks", job.blocks_verified}, {"mismatches", job.mismatches}};
     return json;
 }
@@ -163,6 +166,15 @@ ordered_json report_json(ordered_json jobs) {
             {"timestamp_ms", ms},
             {"time", text},
             {"jobs", std::move(jobs)}};
+}
+
+std::string BenchResult::ending() const {
+    if (signal == 0) return {};
+    std::string text = ", interrupted";
+    if (total.unanswered != 0) text += fmt::format("; {} I/Os were given up unanswered", total.unanswered);
+    const auto nothing = [](const DirectionResult& direction) { return direction.ios == 0; };
+    if (std::all_of(total.directions.begin(), total.directions.end(), nothing)) text += "; nothing was measured";
+    return text;
 }
 
 std::string failure_sentence(const JobResult& result) {

@@ -3,9 +3,13 @@
 
 #include "base/steady_clock.h"
 #include "cli/bench/job.h"
+#include "cli/bench/report.h"
 #include "cli/numbers.h"
+#include "cli/patience.h"
+#include "cli/print.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
+#include "cli/standard_output.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -52,12 +56,17 @@ class Conduct {
     void run(Progress& progress) {
         tell(work_.ramp.count() > 0 ? Conductor::ramp : Conductor::measure);
         Time phase_begun = SteadyClock::read();
+        Time interrupted = never;
+        bool told = false;
         while (running_.load() > 0) {
             const auto phase = conductor_.phase.load();
             Duration left = std::chrono::milliseconds(250);
             const auto passed = SteadyClock::read() - phase_begun;
-            if (Signals::caught() != 0 && phase != Conductor::stop) {
+            if (Signals::caught() != 0 && phase < Conductor::stop) {
                 tell(Conductor::stop);
+                interrupted = SteadyClock::read();
+            } else if (Signals::gave_up() && phase != Conductor::abandon) {
+                tell(Conductor::abandon);
             } else if (phase == Conductor::ramp) {
                 left = std::min(left, work_.ramp - passed);
                 if (passed >= work_.ramp) {
@@ -69,6 +78,11 @@ class Conduct {
                 if (passed >= work_.time) tell(Conductor::stop);
             }
             if (left > Duration::zero() && running_.load() > 0) signals_.wait(left);
+            if (!told && interrupted != never && SteadyClock::read() - interrupted >= std::chrono::milliseconds(100)) {
+                const auto requests = conductor_.live.in_flight.load();
+                if (requests > 0 && running_.load() > 0) tell_what_is_awaited(requests);
+                told = true;
+            }
             show(progress);
         }
     }
@@ -112,40 +126,61 @@ int BenchResult::exit_code() const noexcept {
     return signal != 0 ? exit_signal + signal : exit_ok;
 }
 
+namespace {
+
+/// Jobs, told to end and awaited however this ends; those that stand still are kept for good with all they use.
+struct Crew {
+    explicit Crew(const Workload& w, const std::vector<BenchDevice>& d) : work(w), devices(d) {}
+    ~Crew() {
+        conductor.advance(Conductor::stop);
+        for (auto& job : jobs) job->join();
+    }
+
+    const Workload work;
+    const std::vector<BenchDevice> devices;
+    Conductor conductor;
+    std::atomic<unsigned> running{0};
+    std::vector<std::unique_ptr<Job>> jobs;
+};
+
+}  // namespace
+
 Result<BenchResult> run_bench(const Workload& work, const std::vector<BenchDevice>& devices,
                               const Invocation& invocation) {
     if (auto ok = check_workload(work, devices); !ok) return std::unexpected(ok.error());
     Signals signals;
-    Conductor conductor;
-    std::atomic<unsigned> running{0};
-    conductor.job_ended = [&] {
+    auto crew = std::make_unique<Crew>(work, devices);
+    crew->conductor.job_ended = [&running = crew->running, &signals] {
         running.fetch_sub(1);
         signals.wake();
     };
-    std::vector<std::unique_ptr<Job>> jobs;
     for (unsigned i = 0; i < work.jobs; ++i) {
-        jobs.push_back(std::make_unique<Job>(work, devices, conductor, i));
-        running.fetch_add(1);
-        if (auto ok = jobs.back()->start(); !ok) {
-            conductor.advance(Conductor::stop);  // those that wait to begin end at once
-            for (auto& job : jobs) job->join();
-            return std::unexpected(ok.error());
-        }
+        crew->jobs.push_back(std::make_unique<Job>(crew->work, crew->devices, crew->conductor, i));
+        crew->running.fetch_add(1);
+        if (auto ok = crew->jobs.back()->start(); !ok) return std::unexpected(ok.error());
     }
     const Usage usage;
     {
         Progress progress(invocation, "bench:");
-        Conduct(work, conductor, jobs, signals, running).run(progress);
+        Conduct(work, crew->conductor, crew->jobs, signals, crew->running).run(progress);
     }
     BenchResult result;
-    for (auto& job : jobs) {
-        job->join();
+    const bool abandoned = crew->conductor.phase.load() == Conductor::abandon;
+    for (auto& job : crew->jobs) {
+        if (!abandoned) job->join();
         result.jobs.push_back(job->result());
         result.total.merge(job->result());
     }
     usage.store(result, std::chrono::duration<double>(result.total.runtime).count() * work.jobs);
     result.signal = Signals::caught();
+    if (abandoned) static_cast<void>(crew.release());
     return result;
+}
+
+int end_bench(const BenchResult& result) {
+    complain(failure_sentence(result.total));
+    if (result.total.unanswered > 0) leave(result.exit_code());
+    return result.exit_code();
 }
 
 }  // namespace mqblk::cli

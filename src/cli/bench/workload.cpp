@@ -65,9 +65,13 @@ Result<> check_device(const Workload& work, const BenchDevice& entry) {
     };
     if (auto ok = multiple("--bs", work.block_bytes); !ok) return ok;
     if (auto ok = multiple("--offset", work.offset_bytes); !ok) return ok;
-    if (work.offset_bytes >= bytes || work.range_bytes > bytes - work.offset_bytes) {
-        return wrong(fmt::format("offset {} and range {} pass the end of the device at {} bytes; use a smaller --range",
-                                 work.offset_bytes, work.range_bytes, bytes));
+    if (work.offset_bytes >= bytes) {
+        return wrong(fmt::format("--offset {} is not within the device's {} bytes; use a smaller --offset",
+                                 work.offset_bytes, bytes));
+    }
+    if (work.range_bytes > bytes - work.offset_bytes) {
+        return wrong(fmt::format("--range {} from --offset {} passes the end of the device at {} bytes; use --range {}",
+                                 work.range_bytes, work.offset_bytes, bytes, bytes - work.offset_bytes));
     }
     const std::uint64_t range = work.range_bytes != 0 ? work.range_bytes : bytes - work.offset_bytes;
     if (range < work.block_bytes) {
@@ -125,6 +129,7 @@ void JobResult::merge(const JobResult& other) {
         directions[i].latency.merge(other.directions[i].latency);
     }
     runtime = std::max(runtime, other.runtime);
+    unanswered += other.unanswered;
     if (first_error == 0) {
         first_error = other.first_error;
         first_error_text = other.first_error_text;

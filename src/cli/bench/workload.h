@@ -64,6 +64,7 @@ struct DirectionResult {
 struct JobResult {
     std::array<DirectionResult, direction_count> directions;
     Duration runtime{0};
+    unsigned unanswered = 0;       ///< I/Os given up at a second signal
     int first_error = 0;           ///< errno of the first failed I/O, 0: none
     std::string first_error_text;  ///< names operation, place and reason
     std::uint64_t blocks_verified = 0, mismatches = 0;

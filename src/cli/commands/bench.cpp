@@ -5,6 +5,8 @@
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
+#include "cli/session.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -51,13 +53,13 @@ class BenchCommand final : public Command {
     Result<int> run(const Invocation& invocation) override {
         if (auto ok = work_.set_mode(rw_, mix_); !ok) return std::unexpected(ok.error());
         if (work_.time.count() == 0 && work_.size_bytes == 0) work_.time = std::chrono::seconds(10);
-        Context::Options options;
-        options.poll = work_.poll;
-        Context context(options);
+        Context context(command_options(work_.poll));
+        FreshFiles fresh(context);
         const auto devices = open_bench_devices(context, uris_);
         if (!devices) return std::unexpected(devices.error());
         const auto result = run_bench(work_, *devices, invocation);
         if (!result) return std::unexpected(result.error());
+        fresh.keep();
         if (invocation.json) {
             auto jobs = nlohmann::ordered_json::array();
             if (per_job_) {
@@ -67,12 +69,11 @@ class BenchCommand final : public Command {
             } else {
                 jobs.push_back(job_json(work_, *result, result->total, "bench"));
             }
-            fmt::print("{}\n", report_json(std::move(jobs)).dump(2));
+            print("{}\n", report_json(std::move(jobs)).dump(2));
         } else {
-            fmt::print("{}", bench_text(work_, *result, "bench"));
+            print("{}", bench_text(work_, *result, "bench"));
         }
-        report_failure(failure_sentence(result->total));
-        return result->exit_code();
+        return end_bench(*result);
     }
 
   private:

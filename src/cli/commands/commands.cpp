@@ -21,9 +21,20 @@ constexpr std::array table{
                 "Examples:\n"
                 "  mqblk ctl --control /tmp/mqblk.sock add ram://?size=64M\n"
                 "  mqblk ctl --control /tmp/mqblk.sock resize 1 128M\n"
+                "  mqblk ctl --control /tmp/mqblk.sock resize 1 64M --shrink\n"
                 "  mqblk ctl --control /tmp/mqblk.sock remove 1\n"
                 "  mqblk ctl --control /tmp/mqblk.sock save target.json",
                 make_ctl},
+    CommandInfo{
+        "emulate", "Serve the model of a card on a vfio-user socket",
+        "Examples:\n"
+        "  mqblk emulate skd --socket /tmp/skd.sock ram://?size=64M\n"
+        "  mqblk emulate skd --socket /tmp/skd.sock file:///var/tmp/disk.img?size=1G --profile s1120\n"
+        "  mqblk emulate skd --socket /tmp/skd.sock ram://?size=64M --fault medium-error,lba=2048,blocks=8\n"
+        "  mqblk emulate skd --socket /tmp/skd.sock ram://?size=64M --fault late@1000,by=10s --fault busy@5000,for=2s\n"
+        "For a virtual machine, or for a driver in another process. Prints how to reach it, then `ready`. Ends\n"
+        "in order, with exit code 0, on Ctrl-C or SIGTERM.",
+        make_emulate},
     CommandInfo{"discover", "What subsystems a target offers", "Example:\n  mqblk discover 127.0.0.1:4420",
                 make_discover},
     CommandInfo{"list", "Namespaces of targets, with the URIs that name them",
@@ -48,6 +59,7 @@ constexpr std::array table{
                 "Examples:\n"
                 "  mqblk copy image.ext4 nvme+tcp://127.0.0.1/nqn.2026-01.io.mqblk:disks/1 --verify\n"
                 "  mqblk copy file:///var/tmp/a.img file:///var/tmp/b.img?size=1G\n"
+                "  mqblk copy file:///var/tmp/a.img - | gzip > a.img.gz\n"
                 "The copy is flushed before it is reported as done.",
                 make_copy},
     CommandInfo{"verify", "Compare two devices or files",

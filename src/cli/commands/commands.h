@@ -11,6 +11,7 @@ namespace mqblk::cli {
 
 std::unique_ptr<Command> make_serve();
 std::unique_ptr<Command> make_ctl();
+std::unique_ptr<Command> make_emulate();
 std::unique_ptr<Command> make_discover();
 std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_info();

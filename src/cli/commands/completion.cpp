@@ -4,6 +4,7 @@
 // options, the kinds of devices and file names.
 #include "cli/commands/commands.h"
 #include "cli/declare.h"
+#include "cli/print.h"
 #include "registry/schemes.h"
 
 #include <fmt/format.h>
@@ -122,9 +123,7 @@ class CompletionCommand final : public Command {
 
     Result<int> run(const Invocation&) override {
         const auto words = collect_words();
-        fmt::print("{}", shell_ == "bash"  ? bash_script(words)
-                         : shell_ == "zsh" ? zsh_script(words)
-                                           : fish_script(words));
+        print("{}", shell_ == "bash" ? bash_script(words) : shell_ == "zsh" ? zsh_script(words) : fish_script(words));
         return exit_ok;
     }
 

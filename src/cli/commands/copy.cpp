@@ -4,6 +4,7 @@
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 #include "cli/transfer/move.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,8 @@ class CopyCommand final : public Command {
   public:
     void declare(CLI::App& app) override {
         app.add_option("SRC", source_, "Device by URI, plain file, or - for standard input")->required();
-        app.add_option("DST", destination_, "Device by URI, or plain file, which is created or overwritten")
+        app.add_option("DST", destination_,
+                       "Device by URI, plain file, which is created or overwritten, or - for standard output")
             ->required();
         length_option_ = add_size(app, "--length", length_, "Bytes to copy [all of SRC]", 1,
                                   std::numeric_limits<std::int64_t>::max());
@@ -28,14 +30,28 @@ class CopyCommand final : public Command {
     }
 
     Result<int> run(const Invocation& invocation) override {
+        if (invocation.json && destination_ == "-") {
+            return fail(Errc::invalid_argument, "copy --json needs a DST other than -: the data go to standard output");
+        }
         Session session;
         auto source = Operand::open_source(session, source_);
         if (!source) return std::unexpected(source.error());
+        if (source_ == "-" && destination_ == "-") {
+            return fail(Errc::invalid_argument, "copy - - names no device; name a device or a file as one of the two");
+        }
         if (source->is_stream() && verify_) {
             return fail(Errc::invalid_argument, "copy --verify cannot read standard input again; copy from a file");
         }
         auto destination = Operand::open_destination(session, destination_);
         if (!destination) return std::unexpected(destination.error());
+        if (destination->is_stream() && verify_) {
+            return fail(Errc::invalid_argument, "copy --verify cannot read standard output again; copy to a file");
+        }
+        if (auto ok = destination->check_writable(); !ok) return std::unexpected(ok.error());
+        if (source->same_place(*destination)) {
+            return fail(Errc::invalid_argument,
+                        fmt::format("{} and {} are the same; a copy needs another place", source_, destination_));
+        }
         const auto length = source->length_to_move(length_option_->count() > 0, length_);
         if (!length) return std::unexpected(length.error());
         const auto check = [&](std::uint64_t bytes) { return check_length(*source, *destination, bytes); };
@@ -49,10 +65,11 @@ class CopyCommand final : public Command {
             const auto same = compare_data(session, invocation, *source, *destination, *length);
             if (!same) return std::unexpected(same.error());
             if (!same->difference.empty()) {
-                report_failure("copied, but data differ: " + same->difference);
+                complain("copied, but data differ: " + same->difference);
                 return exit_differs;
             }
         }
+        if (destination->is_stream()) return moved->exit_code();  // standard output has the data
         report_moved(invocation, verify_ ? "copy and verify" : "copy", *moved);
         return moved->exit_code();
     }

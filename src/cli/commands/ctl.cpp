@@ -6,7 +6,7 @@
 #include "cli/commands/commands.h"
 #include "cli/control_socket.h"
 #include "cli/names.h"
-#include "cli/numbers.h"
+#include "cli/print.h"
 #include "registry/target_config.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ class CtlCommand final : public Command {
     void declare(CLI::App& app) override {
         app.require_subcommand(1);
         app.fallthrough();
-        app.add_option("--control", socket_, "The socket that `mqblk serve --control` made")->required();
+        app.add_option("--control", socket_, "The socket that `mqblk serve --control` made (required)");
         auto* add = declare_one(app, "add", "Open a device and add it as a namespace");
         add->add_option("[NAME=]URI", uri_, "The device, and the subsystem to add it to")->required();
         add_nqn(*add);
@@ -43,6 +43,7 @@ class CtlCommand final : public Command {
         auto* resize = declare_one(app, "resize", "Change the size of a null, ram or file device");
         add_nsid(*resize);
         add_size(*resize, "SIZE", bytes_, "The new size", 512, 1ull << 62)->required();
+        resize->add_flag("--shrink", shrink_, "SIZE may be smaller: what lies beyond is lost");
         add_nqn(*resize);
         declare_one(app, "list", "Namespaces, addresses and connections");
         auto* save = declare_one(app, "save", "Write the target's configuration");
@@ -61,6 +62,10 @@ class CtlCommand final : public Command {
     }
 
     Result<int> run(const Invocation& invocation) override {
+        if (socket_.empty()) {
+            return fail(Errc::invalid_argument,
+                        "ctl needs --control SOCKET: the socket of a target started with mqblk serve --control SOCKET");
+        }
         auto request = make_request();
         if (!request) return std::unexpected(request.error());
         const auto text = ask_control(socket_, request->dump(-1, ' ', false, ordered_json::error_handler_t::replace));
@@ -76,7 +81,7 @@ class CtlCommand final : public Command {
         const auto result = answer.value("result", ordered_json::object());
         if (command_ == "save") return save(result);
         if (invocation.json) {
-            fmt::print("{}\n", result.dump(2));
+            print("{}\n", result.dump(2));
         } else {
             print_result(result);
         }
@@ -104,6 +109,7 @@ class CtlCommand final : public Command {
         if (!nqn_.empty()) request["nqn"] = nqn_;
         if (nsid_ != 0) request["nsid"] = nsid_;
         if (command_ == "resize") request["bytes"] = bytes_;
+        if (command_ == "resize" && shrink_) request["shrink"] = true;
         if (!host_.empty()) request["host"] = host_;
         if (command_ == "allow-any-host") request["any"] = any_ == "on";
         if (command_ == "load") {
@@ -132,7 +138,7 @@ class CtlCommand final : public Command {
     Result<int> save(const ordered_json& config) const {
         const auto text = config.dump(2) + "\n";
         if (file_ == "-") {
-            fmt::print("{}", text);
+            print("{}", text);
             return exit_ok;
         }
         std::ofstream file(file_, std::ios::binary | std::ios::trunc);
@@ -144,28 +150,26 @@ class CtlCommand final : public Command {
 
     void print_result(const ordered_json& result) const {
         if (command_ == "add") {
-            fmt::print("{} namespace {}: {}\n", result.value("nqn", ""), result.value("nsid", 0u),
-                       result.value("uri", ""));
+            print("{} namespace {}: {}\n", result.value("nqn", ""), result.value("nsid", 0u), result.value("uri", ""));
         } else if (command_ == "list") {
             for (const auto& address : member_list(result, "listen"))
-                fmt::print("listening on {}\n", address.get<std::string>());
-            fmt::print("{} connections\n", result.value("connections", 0u));
+                print("listening on {}\n", address.get<std::string>());
+            print("{} connections\n", result.value("connections", 0u));
             for (const auto& entry : member_list(result, "namespaces")) {
-                fmt::print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.value("nqn", ""),
-                           entry.value("nsid", 0u), entry.value("uri", ""),
-                           binary_bytes(entry.value("bytes", std::uint64_t{0})), entry.value("block", 0u));
+                print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.value("nqn", ""), entry.value("nsid", 0u),
+                      entry.value("uri", ""), human_size(entry.value("bytes", std::uint64_t{0})),
+                      entry.value("block", 0u));
             }
         } else if (command_ == "hosts") {
             for (const auto& entry : member_list(result, "subsystems")) {
-                fmt::print("{}: {}\n", entry.value("nqn", ""),
-                           entry.value("allow_any_host", false) ? "any host" : "these hosts:");
-                for (const auto& host : member_list(entry, "allowed_hosts"))
-                    fmt::print("  {}\n", host.get<std::string>());
+                print("{}: {}\n", entry.value("nqn", ""),
+                      entry.value("allow_any_host", false) ? "any host" : "these hosts:");
+                for (const auto& host : member_list(entry, "allowed_hosts")) print("  {}\n", host.get<std::string>());
             }
             for (const auto& entry : member_list(result, "controllers")) {
-                fmt::print("connected: {} from {} to {}, controller {}, {} I/O queues\n", entry.value("host", ""),
-                           entry.value("peer", ""), entry.value("nqn", ""), entry.value("controller", 0u),
-                           entry.value("io_queues", 0u));
+                print("connected: {} from {} to {}, controller {}, {} I/O queues\n", entry.value("host", ""),
+                      entry.value("peer", ""), entry.value("nqn", ""), entry.value("controller", 0u),
+                      entry.value("io_queues", 0u));
             }
         }
     }
@@ -173,6 +177,7 @@ class CtlCommand final : public Command {
     std::string socket_, command_, uri_, nqn_, host_, any_, file_ = "-";
     std::uint32_t nsid_ = 0;
     std::uint64_t bytes_ = 0;
+    bool shrink_ = false;
 };
 
 }  // namespace

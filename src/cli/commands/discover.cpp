@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // discover and list: what targets offer, by their discovery logs, and the namespaces behind it.
+#include "base/units.h"
 #include "cli/commands/commands.h"
 #include "cli/names.h"
-#include "cli/numbers.h"
+#include "cli/print.h"
 #include "cli/session.h"
+#include "driver/nvme/host_identity.h"
 #include "registry/services.h"
 
 #include <fmt/format.h>
@@ -27,6 +29,7 @@ HostOptions short_lived(const std::string& host_nqn) {
     HostOptions options;
     options.host_nqn = host_nqn;
     options.queues = 1;
+    options.ctrl_loss_tmo = std::chrono::seconds(command_loss_tmo_s);
     return options;
 }
 
@@ -37,6 +40,15 @@ Result<std::vector<DiscoveryEntry>> ask_discovery(registry::Services& services, 
     const auto parts = services.host();
     if (!parts) return std::unexpected(parts.error());
     return parts->control->wait_for([&] { return parts->host->discover(*address, short_lived(host_nqn)); });
+}
+
+/// Why a log may be empty: a target shows a host what it may use.
+std::string nothing_offered(const std::string& address, const std::string& host_nqn) {
+    const auto identity = driver::nvme::host_identity(host_nqn, "");
+    return fmt::format(
+        "{} offers no subsystem to the host '{}'; allow it there with --allow-host, or name one that is "
+        "allowed with --hostnqn",
+        address, identity ? identity->nqn : host_nqn);
 }
 
 class DiscoverCommand final : public Command {
@@ -64,14 +76,14 @@ class DiscoverCommand final : public Command {
                                    {"subnqn", entry.nqn},
                                    {"traddr", entry.address}});
             }
-            fmt::print("{}\n", ordered_json{{"device", address_}, {"records", std::move(records)}}.dump(2));
+            print("{}\n", ordered_json{{"device", address_}, {"records", std::move(records)}}.dump(2));
             return exit_ok;
         }
         for (const auto& entry : *entries) {
-            fmt::print("{} {} {}:{} port {} {}\n", entry.transport, entry.address_family, entry.address, entry.service,
-                       entry.port_id, entry.nqn);
+            print("{} {} {}:{} port {} {}\n", entry.transport, entry.address_family, entry.address, entry.service,
+                  entry.port_id, entry.nqn);
         }
-        if (entries->empty()) fmt::print("{} offers no subsystem to this host\n", address_);
+        if (entries->empty()) print("{}\n", nothing_offered(address_, host_nqn_));
         return exit_ok;
     }
 
@@ -114,6 +126,7 @@ class ListCommand final : public Command {
     Result<> list_target(registry::Services& services, const std::string& text, std::vector<ListedNamespace>& all) {
         const auto entries = ask_discovery(services, text, host_nqn_);
         if (!entries) return std::unexpected(entries.error());
+        if (entries->empty()) return fail(Errc::permission_denied, nothing_offered(text, host_nqn_));
         const auto asked = fabric::Address::parse(text, nvme_tcp_port);
         std::vector<std::string> nqns;
         for (const auto& entry : *entries) {
@@ -150,16 +163,16 @@ class ListCommand final : public Command {
                             {"serial", ns.serial},
                             {"uuid", ns.uuid}});
         }
-        fmt::print("{}\n", ordered_json{{"namespaces", std::move(list)}}.dump(2));
+        print("{}\n", ordered_json{{"namespaces", std::move(list)}}.dump(2));
     }
 
     static void print_table(const std::vector<ListedNamespace>& all) {
         std::size_t width = 3;
         for (const auto& ns : all) width = std::max(width, ns.uri.size());
-        fmt::print("{:<{}}  {:>8}  {:>5}  {:<20}  {}\n", "URI", width, "SIZE", "BLOCK", "SERIAL", "MODEL");
+        print("{:<{}}  {:>8}  {:>5}  {:<20}  {}\n", "URI", width, "SIZE", "BLOCK", "SERIAL", "MODEL");
         for (const auto& ns : all) {
-            fmt::print("{:<{}}  {:>8}  {:>5}  {:<20}  {}\n", ns.uri, width, binary_bytes(ns.bytes), ns.block, ns.serial,
-                       ns.model);
+            print("{:<{}}  {:>8}  {:>5}  {:<20}  {}\n", ns.uri, width, human_size(ns.bytes), ns.block, ns.serial,
+                  ns.model);
         }
     }
 

@@ -2,6 +2,7 @@
 //
 // help: what URIs can name and what exit codes mean, from the tables that the program itself uses.
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 #include "registry/schemes.h"
 
 #include <fmt/format.h>
@@ -17,14 +18,19 @@ namespace {
 constexpr std::string_view uri_rules =
     "A URI names a device: scheme[+transport]://address/path?option=value&option=value\n"
     "A value that is itself a URI stands in square brackets: nvme+loop:///1?ns=[ram://?size=64M]\n"
-    "Sizes take k, M, G, T (powers of 1024); times need ns, us, ms, s, m or h; %XX writes any other character.\n\n";
+    "Sizes take k, M, G, T (powers of 1024); times need a unit: ns, us, ms, s, m or h; %XX writes any other "
+    "character.\n\n";
 
 constexpr std::string_view exit_codes =
     "0      done\n"
     "1      the operation was tried and failed, in whole or in part\n"
     "2      the command line, a URI or a value in it is wrong; nothing was done\n"
     "3      data were compared or verified, and differ\n"
-    "128+N  ended by signal N (130 for Ctrl-C)\n";
+    "128+N  ended by signal N (130 for Ctrl-C)\n"
+    "Ctrl-C ends in order: nothing new is begun, and what was begun is awaited. Where it is not answered, a second\n"
+    "Ctrl-C gives it up and reports what was done; a third ends the program at once.\n"
+    "Files that a command creates (size= of file://, -o, DST) are removed again if it ends with 2 or 1 before it used\n"
+    "them; a file that size= has grown stays grown.\n";
 
 class HelpCommand final : public Command {
   public:
@@ -35,16 +41,16 @@ class HelpCommand final : public Command {
 
     Result<int> run(const Invocation& invocation) override {
         if (topic_ == "exit") {
-            fmt::print("{}", exit_codes);
+            print("{}", exit_codes);
         } else if (topic_.empty()) {
-            for (const auto& info : commands()) fmt::print("{:<12} {}\n", info.name, info.summary);
-            fmt::print("\n`mqblk COMMAND --help` for each; `mqblk help uris` for what URIs name.\n");
+            for (const auto& info : commands()) print("{:<12} {}\n", info.name, info.summary);
+            print("\n`mqblk COMMAND --help` for each; `mqblk help uris` for what URIs name.\n");
         } else if (invocation.json) {
-            fmt::print("{}\n", schemes_as_json().dump(2));
+            print("{}\n", schemes_as_json().dump(2));
         } else if (markdown_) {
-            fmt::print("{}", registry::describe_schemes(true));
+            print("{}", registry::describe_schemes(true));
         } else {
-            fmt::print("{}{}", uri_rules, registry::describe_schemes(false));
+            print("{}{}", uri_rules, registry::describe_schemes(false));
         }
         return exit_ok;
     }

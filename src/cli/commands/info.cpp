@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // info: identity, queue attributes under Linux's names, the driver's details and those of an NVMe controller.
+#include "base/units.h"
 #include "block/driver.h"
 #include "block/queue.h"
 #include "cli/commands/commands.h"
-#include "cli/numbers.h"
+#include "cli/print.h"
 #include "cli/session.h"
 #include "registry/services.h"
 
@@ -12,7 +13,11 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,13 +27,18 @@ namespace {
 
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
+/// Names whose values are text whatever they look like, and those that are 0 or 1 for false or true.
+constexpr std::array<std::string_view, 9> texts{"name",  "model", "serial",        "firmware", "uuid",
+                                                "nguid", "eui64", "subsystem_nqn", "host_nqn"};
+constexpr std::array<std::string_view, 6> switches{"read_only", "dax", "fua", "io_poll", "iostats", "rotational"};
+
 Lines identity_lines(const Device& device) {
     const auto identity = device.identity();
     const auto bytes = device.sectors() * sector_bytes;
     Lines lines{{"name", identity.name},
                 {"driver", identity.driver},
                 {"bytes", std::to_string(bytes)},
-                {"size", binary_bytes(bytes)},
+                {"size", human_size(bytes)},
                 {"read_only", device.read_only() ? "1" : "0"}};
     const std::pair<const char*, const std::string&> optional[] = {
         {"model", identity.model}, {"serial", identity.serial}, {"firmware", identity.firmware},
@@ -41,13 +51,25 @@ Lines identity_lines(const Device& device) {
 
 void print_section(std::string_view title, const Lines& lines) {
     if (lines.empty()) return;
-    fmt::print("{}\n", title);
-    for (const auto& [name, value] : lines) fmt::print("  {:<28} {}\n", name, value);
+    print("{}\n", title);
+    for (const auto& [name, value] : lines) print("  {:<28} {}\n", name, value);
+}
+
+/// Numbers as numbers, yes and no as true and false.
+nlohmann::ordered_json typed(const std::string& name, const std::string& value) {
+    if (std::find(texts.begin(), texts.end(), name) != texts.end()) return value;
+    if (value == "yes" || value == "no") return value == "yes";
+    std::uint64_t number = 0;
+    const auto* const end = value.data() + value.size();
+    const auto [at, problem] = std::from_chars(value.data(), end, number);
+    if (problem != std::errc{} || at != end || value.empty()) return value;
+    if (std::find(switches.begin(), switches.end(), name) != switches.end()) return number != 0;
+    return number;
 }
 
 nlohmann::ordered_json as_json(const Lines& lines) {
     auto json = nlohmann::ordered_json::object();
-    for (const auto& [name, value] : lines) json[name] = value;
+    for (const auto& [name, value] : lines) json[name] = typed(name, value);
     return json;
 }
 
@@ -59,6 +81,7 @@ class InfoCommand final : public Command {
         Session session;
         const auto device = session.context().open(uri_);
         if (!device) return std::unexpected(device.error());
+        session.keep_files();
         const auto controller = session.context().services().controller_of(**device);
         const Lines identity = identity_lines(**device);
         const Lines queue = (*device)->attributes();
@@ -69,7 +92,7 @@ class InfoCommand final : public Command {
             nlohmann::ordered_json report{{"uri", uri_}, {"identity", as_json(identity)}, {"queue", as_json(queue)}};
             if (!details.empty()) report["details"] = as_json(details);
             if (controller) report["controller"] = as_json(controller_details);
-            fmt::print("{}\n", report.dump(2));
+            print("{}\n", report.dump(2));
             return exit_ok;
         }
         print_section(uri_, identity);

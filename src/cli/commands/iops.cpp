@@ -5,6 +5,8 @@
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
+#include "cli/session.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -33,25 +35,25 @@ class IopsCommand final : public Command {
     Result<int> run(const Invocation& invocation) override {
         if (auto ok = work_.set_mode(write_ ? "randwrite" : "randread", 50); !ok) return std::unexpected(ok.error());
         if (work_.time.count() == 0) work_.time = std::chrono::seconds(10);
-        Context::Options options;
-        options.poll = work_.poll;
-        Context context(options);
+        Context context(command_options(work_.poll));
+        FreshFiles fresh(context);
         const auto devices = open_bench_devices(context, {uri_});
         if (!devices) return std::unexpected(devices.error());
         const auto result = run_bench(work_, *devices, invocation);
         if (!result) return std::unexpected(result.error());
+        fresh.keep();
         const auto direction = write_ ? Direction::write : Direction::read;
         if (invocation.json) {
             auto jobs = nlohmann::ordered_json::array();
             jobs.push_back(job_json(work_, *result, result->total, "iops"));
-            fmt::print("{}\n", report_json(std::move(jobs)).dump(2));
+            print("{}\n", report_json(std::move(jobs)).dump(2));
         } else {
-            fmt::print("{}\n",
-                       iops_line(to_string(direction), result->total.directions[static_cast<std::size_t>(direction)],
-                                 result->total.runtime));
+            print("{}{}\n",
+                  iops_line(to_string(direction), result->total.directions[static_cast<std::size_t>(direction)],
+                            result->total.runtime),
+                  result->ending());
         }
-        report_failure(failure_sentence(result->total));
-        return result->exit_code();
+        return end_bench(*result);
     }
 
   private:

@@ -5,6 +5,8 @@
 #include "cli/bench/measure.h"
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
+#include "cli/session.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -33,36 +35,36 @@ class LatencyCommand final : public Command {
     Result<int> run(const Invocation& invocation) override {
         work_.depth = 1;
         if (work_.time.count() == 0) work_.time = std::chrono::seconds(5);
-        Context::Options options;
-        options.poll = work_.poll;
-        Context context(options);
+        Context context(command_options(work_.poll));
+        FreshFiles fresh(context);
         const auto devices = open_bench_devices(context, {uri_});
         if (!devices) return std::unexpected(devices.error());
         auto jobs = nlohmann::ordered_json::array();
         int code = exit_ok;
         for (const auto direction : {Direction::read, Direction::write}) {
-            if (code != exit_ok || (direction == Direction::write && read_only_)) break;
             const std::string mode = direction == Direction::read ? "randread" : "randwrite";
             if (auto ok = work_.set_mode(mode, 50); !ok) return std::unexpected(ok.error());
             const auto result = run_bench(work_, *devices, invocation);
             if (!result) return std::unexpected(result.error());
+            fresh.keep();
             if (invocation.json) {
                 jobs.push_back(job_json(work_, *result, result->total, mode));
             } else {
                 print_text(mode, *result, result->total.directions[static_cast<std::size_t>(direction)]);
             }
-            report_failure(failure_sentence(result->total));
-            code = result->exit_code();
+            const bool last = result->exit_code() != exit_ok || read_only_ || direction == Direction::write;
+            if (last && invocation.json) print("{}\n", report_json(std::move(jobs)).dump(2));
+            code = end_bench(*result);
+            if (last) break;
         }
-        if (invocation.json) fmt::print("{}\n", report_json(std::move(jobs)).dump(2));
         return code;
     }
 
   private:
     void print_text(const std::string& mode, const BenchResult& result, const DirectionResult& direction) const {
-        fmt::print("{}: bs={}, depth=1, {} I/Os in {} ms\n{}\n{}", mode, work_.block_bytes, direction.ios,
-                   std::chrono::round<std::chrono::milliseconds>(result.total.runtime).count(),
-                   latency_line(direction.latency), percentile_lines(direction.latency));
+        print("{}: bs={}, depth=1, {} I/Os in {} ms{}\n{}\n{}", mode, work_.block_bytes, direction.ios,
+              std::chrono::round<std::chrono::milliseconds>(result.total.runtime).count(), result.ending(),
+              latency_line(direction.latency), percentile_lines(direction.latency));
         std::fflush(stdout);
     }
 

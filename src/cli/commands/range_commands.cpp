@@ -4,12 +4,14 @@
 #include "base/steady_clock.h"
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/transfer/move.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <limits>
 
@@ -27,11 +29,17 @@ class FlushCommand final : public Command {
         if (!device) return std::unexpected(device.error());
         const auto reactor = session.reactor();
         if (!reactor) return std::unexpected(reactor.error());
-        const auto begun = SteadyClock::read();
         const auto end = device_endpoint(uri_, *device, **reactor, 0, false);
         if (!end) return std::unexpected(end.error());
+        Signals signals;
+        const auto begun = SteadyClock::read();
         if (auto ok = (*end)->sync(); !ok) return std::unexpected(ok.error());
-        report_moved(invocation, "flush", {0, std::chrono::duration<double>(SteadyClock::read() - begun).count(), 0});
+        const auto seconds = std::chrono::duration<double>(SteadyClock::read() - begun).count();
+        if (invocation.json) {
+            print("{}\n", nlohmann::ordered_json{{"command", "flush"}, {"seconds", seconds}}.dump(2));
+        } else {
+            print("flushed\n");
+        }
         return exit_ok;
     }
 
@@ -55,6 +63,7 @@ class RangeCommand final : public Command {
         Session session;
         auto device = session.context().open(uri_);
         if (!device) return std::unexpected(device.error());
+        if (auto ok = check_writable(uri_, **device); !ok) return std::unexpected(ok.error());
         const auto range =
             resolve_range(uri_, **device, offset_, length_option_->count() > 0 ? std::optional(length_) : std::nullopt);
         if (!range) return std::unexpected(range.error());
@@ -66,18 +75,27 @@ class RangeCommand final : public Command {
         const auto begun = SteadyClock::read();
         auto done = op_ == Op::write_zeroes && limits.max_write_zeroes_sectors == 0
                         ? fail(Errc::not_supported, "no Write Zeroes")
-                        : run_over_range(session, uri_, **device, op_, *range, unmap_ ? bio_unmap : 0);
+                        : run_operation(session, invocation, **device, *range);
         // A target may offer the operation and refuse it for this disk, as Linux's does for a file on tmpfs.
         if (!done && done.error().code() == Errc::not_supported && op_ == Op::write_zeroes) {
             done = write_zero_data(session, invocation, *device, *range);
         }
         if (!done) return std::unexpected(done.error());
-        const Moved moved{*done, std::chrono::duration<double>(SteadyClock::read() - begun).count(), Signals::caught()};
+        const Moved moved{*done, std::chrono::duration<double>(SteadyClock::read() - begun).count(), Signals::caught(),
+                          Signals::gave_up() ? 1u : 0u};
+        if (Signals::gave_up()) report_given_up(invocation, name_, moved);
         report_moved(invocation, name_, moved);
         return moved.exit_code();
     }
 
   private:
+    Result<std::uint64_t> run_operation(Session& session, const Invocation& invocation, Device& device,
+                                        const Range& range) {
+        const auto title = name_ + ":";
+        Progress progress(invocation, title);
+        return run_over_range(session, progress, uri_, device, op_, range, unmap_ ? bio_unmap : 0);
+    }
+
     /// The device has no operation for it: plain writes do.
     Result<std::uint64_t> write_zero_data(Session& session, const Invocation& invocation,
                                           const std::shared_ptr<Device>& device, const Range& range) {
@@ -97,7 +115,14 @@ class RangeCommand final : public Command {
         if (!end) return std::unexpected(end.error());
         ZeroSource zeroes;
         Progress progress(invocation, "zero:");
-        return Pipeline(**reactor, progress).run(zeroes, **end, range.bytes);
+        Pipeline pipeline(**reactor, progress);
+        const auto begun = SteadyClock::read();
+        auto done = pipeline.run(zeroes, **end, range.bytes);
+        if (done && pipeline.given_up() > 0) {
+            const auto seconds = std::chrono::duration<double>(SteadyClock::read() - begun).count();
+            report_given_up(invocation, name_, {*done, seconds, Signals::caught(), pipeline.given_up()});
+        }
+        return done;
     }
 
     std::string name_;

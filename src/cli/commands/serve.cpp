@@ -2,11 +2,13 @@
 //
 // serve: an NVMe/TCP target over devices given by URI. The main thread only waits for signals and control requests.
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/control_server.h"
 #include "cli/names.h"
-#include "cli/numbers.h"
+#include "cli/print.h"
+#include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/standard_output.h"
 #include "registry/target_control.h"
@@ -89,10 +91,11 @@ class ServeCommand final : public Command {
         options_.target.max_transfer_bytes = static_cast<std::uint32_t>(max_transfer_);
         options_.target.in_capsule_bytes = static_cast<std::uint32_t>(in_capsule_);
         Context context;
+        FreshFiles fresh(context);
         auto service = TargetService::start(context, options_);
         if (!service) return std::unexpected(service.error());
         if (auto ok = set_up(**service); !ok) return std::unexpected(ok.error());
-        Signals signals;
+        Signals signals(Signals::Second::ends_the_process);
         std::unique_ptr<ControlServer> control;
         if (!control_.empty()) {
             auto listening = ControlServer::listen(control_, registry::max_control_bytes, [&](std::string_view line) {
@@ -101,6 +104,7 @@ class ServeCommand final : public Command {
             if (!listening) return std::unexpected(listening.error());
             control = std::move(*listening);
         }
+        fresh.keep();
         announce(invocation, **service);
         if (const int problem = std::fflush(stdout) == 0 ? 0 : errno; problem != 0) {
             note_output_error(problem);
@@ -119,7 +123,7 @@ class ServeCommand final : public Command {
         if (!config_.empty()) {
             const auto config = read_config(config_);
             if (!config) return std::unexpected(config.error());
-            if (auto ok = service.load(*config); !ok) return ok;
+            if (auto ok = service.load(*config); !ok) return std::unexpected(ok.error().in(config_));
         }
         std::set<std::string> nqns;
         for (const auto& disk : disks_) {
@@ -167,20 +171,20 @@ class ServeCommand final : public Command {
                                 {"uris", std::move(uris)}});
             }
             const nlohmann::ordered_json report{{"ready", true}, {"namespaces", std::move(list)}};
-            fmt::print("{}\n", report.dump());
+            print("{}\n", report.dump());
         } else {
             print_namespaces(namespaces, addresses);
-            fmt::print("ready\n");
+            print("ready\n");
         }
     }
 
     static void print_namespaces(const std::vector<TargetService::Added>& namespaces,
                                  const std::vector<fabric::Address>& addresses) {
         for (const auto& entry : namespaces) {
-            fmt::print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.nqn, entry.info.nsid, entry.info.uri,
-                       binary_bytes(entry.info.sectors * sector_bytes), entry.info.block_bytes);
+            print("{} namespace {}: {}, {}, blocks of {} bytes\n", entry.nqn, entry.info.nsid, entry.info.uri,
+                  human_size(entry.info.sectors * sector_bytes), entry.info.block_bytes);
             for (const auto& address : addresses) {
-                fmt::print("  mqblk bench {}\n", namespace_uri(reachable(address), entry.nqn, entry.info.nsid));
+                print("  mqblk bench {}\n", namespace_uri(reachable(address), entry.nqn, entry.info.nsid));
             }
         }
         std::set<std::string> nqns;
@@ -188,7 +192,7 @@ class ServeCommand final : public Command {
         for (const auto& nqn : nqns) {
             for (const auto& address : addresses) {
                 const auto at = reachable(address);
-                fmt::print("  nvme connect -t tcp -a {} -s {} -n {}\n", at.host, at.port, nqn);
+                print("  nvme connect -t tcp -a {} -s {} -n {}\n", at.host, at.port, nqn);
             }
         }
     }

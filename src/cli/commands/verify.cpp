@@ -4,6 +4,7 @@
 #include "cli/arguments.h"
 #include "cli/bench/measure.h"
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 #include "cli/transfer/move.h"
 
 #include <fmt/format.h>
@@ -50,11 +51,11 @@ class VerifyCommand final : public Command {
         const auto compared = compare_data(session, invocation, *a, *b, bytes);
         if (!compared) return std::unexpected(compared.error());
         if (!compared->difference.empty()) {
-            report_failure("data differ: " + compared->difference);
+            complain("data differ: " + compared->difference);
             return exit_differs;
         }
         if (!given && a->bytes() != b->bytes()) {
-            report_failure(
+            complain(
                 fmt::format("data differ: {} has {} bytes, {} has {}; the first {} are the same (use "
                             "--length to compare those only)",
                             a_, a->bytes(), b_, b->bytes(), bytes));

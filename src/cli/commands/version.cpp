@@ -2,6 +2,7 @@
 //
 // version: of the program, the compiler and the kernel.
 #include "cli/commands/commands.h"
+#include "cli/print.h"
 
 #include <fmt/format.h>
 #include <sys/utsname.h>
@@ -22,9 +23,9 @@ class VersionCommand final : public Command {
         if (invocation.json) {
             const nlohmann::ordered_json report{
                 {"mqblk version", "mqblk-" MQBLK_VERSION}, {"compiler", __VERSION__}, {"kernel", system.release}};
-            fmt::print("{}\n", report.dump(2));
+            print("{}\n", report.dump(2));
         } else {
-            fmt::print("mqblk-{}\ncompiler {}\nkernel {}\n", MQBLK_VERSION, __VERSION__, system.release);
+            print("mqblk-{}\ncompiler {}\nkernel {}\n", MQBLK_VERSION, __VERSION__, system.release);
         }
         return exit_ok;
     }

@@ -35,6 +35,10 @@ class WriteCommand final : public Command {
         if (!destination->device()) {
             return fail(Errc::invalid_argument, uri_ + " is no URI; to copy to a plain file use mqblk copy");
         }
+        if (auto ok = destination->check_writable(); !ok) return std::unexpected(ok.error());
+        if (source->same_place(*destination)) {
+            return fail(Errc::invalid_argument, fmt::format("{} and {} are the same; name another", input_, uri_));
+        }
         const auto length = source->length_to_move(length_option_->count() > 0, length_);
         if (!length) return std::unexpected(length.error());
         const auto check = [&](std::uint64_t bytes) { return check_place(*destination, bytes); };

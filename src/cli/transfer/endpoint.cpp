@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/transfer/endpoint.h"
 
+#include "cli/command.h"
+#include "cli/patience.h"
+#include "cli/print.h"
+#include "cli/signals.h"
 #include "cli/standard_output.h"
 
 #include <fmt/format.h>
@@ -21,11 +25,12 @@ void fail_piece(Piece& piece, std::string why) {
 
 class DeviceEndpoint final : public Endpoint {
   public:
-    DeviceEndpoint(std::string name, std::shared_ptr<Device> device, std::unique_ptr<Channel> channel,
+    DeviceEndpoint(std::string name, std::shared_ptr<Device> device, std::unique_ptr<Channel> channel, Reactor& reactor,
                    std::uint64_t offset, bool fua)
         : name_(std::move(name)),
           device_(std::move(device)),
           channel_(std::move(channel)),
+          reactor_(reactor),
           offset_(offset),
           fua_(fua) {}
 
@@ -38,7 +43,15 @@ class DeviceEndpoint final : public Endpoint {
         flush.op = Op::flush;
         flush.done = [](Bio&) noexcept {};
         channel_->submit(flush);
-        while (channel_->outstanding() > 0) channel_->wait();
+        Patience patience(reactor_);
+        while (channel_->outstanding() > 0) {
+            if (patience.wait(1)) continue;
+            complain(
+                fmt::format("{}: given up; the flush was not answered, and what was written may not be on stable "
+                            "media",
+                            name_));
+            leave(exit_signal + Signals::caught());
+        }
         if (flush.status == Status::ok) return {};
         return fail(Errc::io, fmt::format("{}: flush failed: {}", name_, to_string(flush.status)));
     }
@@ -73,6 +86,7 @@ class DeviceEndpoint final : public Endpoint {
     std::string name_;
     std::shared_ptr<Device> device_;
     std::unique_ptr<Channel> channel_;
+    Reactor& reactor_;
     const std::uint64_t offset_;
     const bool fua_;
 };
@@ -137,7 +151,8 @@ Result<std::unique_ptr<Endpoint>> device_endpoint(std::string name, std::shared_
                                                   std::uint64_t offset, bool fua) {
     auto channel = device->channel(reactor);
     if (!channel) return std::unexpected(channel.error().in(name));
-    return std::make_unique<DeviceEndpoint>(std::move(name), std::move(device), std::move(*channel), offset, fua);
+    return std::make_unique<DeviceEndpoint>(std::move(name), std::move(device), std::move(*channel), reactor, offset,
+                                            fua);
 }
 
 std::unique_ptr<Endpoint> descriptor_endpoint(std::string name, int fd, bool stream) {

@@ -2,8 +2,10 @@
 #include "cli/transfer/move.h"
 
 #include "base/steady_clock.h"
-#include "cli/numbers.h"
+#include "base/units.h"
+#include "cli/print.h"
 #include "cli/signals.h"
+#include "cli/standard_output.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +13,14 @@
 #include <algorithm>
 
 namespace mqblk::cli {
+
+namespace {
+
+double seconds_since(Time begun) {
+    return std::chrono::duration<double>(SteadyClock::read() - begun).count();
+}
+
+}  // namespace
 
 Result<Moved> move_data(Session& session, const Invocation& invocation, Endpoint& from, Endpoint& to,
                         const MoveOptions& options) {
@@ -24,10 +34,14 @@ Result<Moved> move_data(Session& session, const Invocation& invocation, Endpoint
     if (options.check_stream) pipeline.on_short_stream(options.check_stream);
     const auto bytes = pipeline.run(from, to, options.bytes);
     if (!bytes) return std::unexpected(bytes.error());
+    if (pipeline.given_up() > 0) {
+        report_given_up(invocation, options.what.substr(0, options.what.find(':')),
+                        {*bytes, seconds_since(begun), Signals::caught(), pipeline.given_up()});
+    }
     if (options.sync) {
         if (auto ok = to.sync(); !ok) return std::unexpected(ok.error());
     }
-    return Moved{*bytes, std::chrono::duration<double>(SteadyClock::read() - begun).count(), Signals::caught()};
+    return Moved{*bytes, seconds_since(begun), Signals::caught()};
 }
 
 Result<Compared> compare_data(Session& session, const Invocation& invocation, Operand& a, Operand& b,
@@ -47,8 +61,11 @@ Result<Compared> compare_data(Session& session, const Invocation& invocation, Op
     pipeline.stop_when([&] { return (*compare)->difference().has_value(); });
     const auto done = pipeline.run(**from, **compare, bytes);
     if (!done) return std::unexpected(done.error());
+    if (pipeline.given_up() > 0) {
+        report_given_up(invocation, "verify", {*done, seconds_since(begun), Signals::caught(), pipeline.given_up()});
+    }
     Compared result;
-    result.moved = {*done, std::chrono::duration<double>(SteadyClock::read() - begun).count(), Signals::caught()};
+    result.moved = {*done, seconds_since(begun), Signals::caught()};
     if (const auto& differs = (*compare)->difference()) {
         result.difference = fmt::format("byte {}: {} has {:#04x}, {} has {:#04x}", differs->offset, a.name(),
                                         differs->expected, b.name(), differs->found);
@@ -59,16 +76,24 @@ Result<Compared> compare_data(Session& session, const Invocation& invocation, Op
 void report_moved(const Invocation& invocation, std::string_view command, const Moved& moved) {
     const double rate = static_cast<double>(moved.bytes) / std::max(1e-9, moved.seconds);
     if (invocation.json) {
-        const nlohmann::ordered_json report{{"command", command},
-                                            {"bytes", moved.bytes},
-                                            {"seconds", moved.seconds},
-                                            {"bw_bytes", static_cast<std::uint64_t>(rate)},
-                                            {"complete", moved.signal == 0}};
-        fmt::print("{}\n", report.dump(2));
+        nlohmann::ordered_json report{{"command", command},
+                                      {"bytes", moved.bytes},
+                                      {"seconds", moved.seconds},
+                                      {"bw_bytes", static_cast<std::uint64_t>(rate)},
+                                      {"complete", moved.signal == 0}};
+        if (moved.unanswered != 0) report["unanswered"] = moved.unanswered;
+        print("{}\n", report.dump(2));
         return;
     }
-    fmt::print("{}: {} bytes ({}) in {:.3f} s, {}/s{}\n", command, moved.bytes, binary_bytes(moved.bytes),
-               moved.seconds, binary_bytes(static_cast<std::uint64_t>(rate)), moved.signal == 0 ? "" : ", interrupted");
+    std::string ending = moved.signal == 0 ? "" : ", interrupted";
+    if (moved.unanswered != 0) ending += fmt::format("; {} requests were given up unanswered", moved.unanswered);
+    print("{}: {} bytes ({}) in {:.3f} s, {}/s{}\n", command, moved.bytes, human_size(moved.bytes), moved.seconds,
+          human_size(static_cast<std::uint64_t>(rate)), ending);
+}
+
+void report_given_up(const Invocation& invocation, std::string_view command, const Moved& moved) {
+    report_moved(invocation, command, moved);
+    leave(moved.exit_code());
 }
 
 }  // namespace mqblk::cli

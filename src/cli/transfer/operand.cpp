@@ -2,6 +2,7 @@
 #include "cli/transfer/operand.h"
 
 #include "cli/transfer/pipeline.h"
+#include "registry/services.h"
 #include "registry/uri.h"
 
 #include <fcntl.h>
@@ -17,6 +18,10 @@ namespace mqblk::cli {
 
 namespace {
 
+std::string place_of(const struct stat& status) {
+    return fmt::format("{}:{}", status.st_dev, status.st_ino);
+}
+
 /// The file URI of a path, for block devices given by their path.
 std::string file_uri(const std::string& path) {
     char absolute[PATH_MAX];
@@ -28,13 +33,24 @@ std::string file_uri(const std::string& path) {
 
 }  // namespace
 
+Result<> check_writable(const std::string& name, const Device& device) {
+    if (!device.read_only()) return {};
+    return fail(Errc::invalid_argument,
+                name + ": the device is write-protected; open or serve it without ro=1 to change it");
+}
+
+Result<> Operand::check_writable() const {
+    return device_ ? cli::check_writable(name_, *device_) : Result<>{};
+}
+
 Operand::Operand(Operand&& other) noexcept
     : name_(std::move(other.name_)),
       device_(std::move(other.device_)),
       fd_(std::exchange(other.fd_, -1)),
       owned_(std::exchange(other.owned_, false)),
       stream_(other.stream_),
-      bytes_(other.bytes_) {}
+      bytes_(other.bytes_),
+      place_(std::move(other.place_)) {}
 
 Operand::~Operand() {
     if (owned_) ::close(fd_);
@@ -46,12 +62,28 @@ Result<Operand> Operand::open_device(Session& session, const std::string& name, 
     Operand operand(name);
     operand.bytes_ = (*device)->sectors() * sector_bytes;
     operand.device_ = std::move(*device);
+    const auto parsed = registry::Uri::parse(uri);
+    struct stat status{};
+    if (parsed && parsed->scheme == "file" && ::stat(parsed->path.c_str(), &status) == 0) {
+        operand.place_ = place_of(status);
+    } else {
+        operand.place_ = operand.device_->identity().uuid;
+    }
     return operand;
 }
 
 Result<Operand> Operand::open_path(Session& session, const std::string& path, int flags) {
     Operand operand(path);
-    operand.fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    // Whether it is new decides whether it goes again if nothing comes of it.
+    if ((flags & O_CREAT) != 0) operand.fd_ = ::open(path.c_str(), flags | O_EXCL | O_CLOEXEC, 0666);
+    if (operand.fd_ >= 0) {
+        session.context().services().note_created(path);
+    } else {
+        operand.fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    }
+    if (operand.fd_ < 0 && errno == ENOENT && (flags & O_CREAT) == 0) {
+        return fail(Errc::not_found, fmt::format("{}: there is no such file; name one, or a device by its URI", path));
+    }
     if (operand.fd_ < 0) return std::unexpected(Error::from_errno(errno, fmt::format("opening {}", path)));
     operand.owned_ = true;
     struct stat status{};
@@ -63,6 +95,7 @@ Result<Operand> Operand::open_path(Session& session, const std::string& path, in
         return fail(Errc::invalid_argument, fmt::format("{} is a directory; name a file or a URI", path));
     }
     operand.stream_ = !S_ISREG(status.st_mode);
+    if (!operand.stream_) operand.place_ = place_of(status);
     operand.bytes_ = operand.stream_ ? 0 : static_cast<std::uint64_t>(status.st_size);
     return operand;
 }

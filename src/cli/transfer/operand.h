@@ -31,6 +31,12 @@ class Operand {
     [[nodiscard]] bool is_stream() const noexcept { return stream_; }
     /// Of a device or file; 0 for a stream.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+    /// Refuses a destination that is write-protected.
+    [[nodiscard]] Result<> check_writable() const;
+    /// Whether both are the same file or disk, as far as that can be known.
+    [[nodiscard]] bool same_place(const Operand& other) const noexcept {
+        return !place_.empty() && place_ == other.place_;
+    }
     /// What lengths must be multiples of: the device's block, 1 for files.
     [[nodiscard]] std::size_t block_bytes() const noexcept;
 
@@ -52,6 +58,7 @@ class Operand {
     bool owned_ = false;  ///< the descriptor is ours to close
     bool stream_ = false;
     std::uint64_t bytes_ = 0;
+    std::string place_;  ///< what it is by another name: a file's device and inode, a disk's UUID; or empty
 };
 
 }  // namespace mqblk::cli

@@ -3,6 +3,8 @@
 
 #include "cli/signals.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -21,23 +23,29 @@ Result<> Pipeline::allocate() {
     return {};
 }
 
-bool Pipeline::in_flight() const noexcept {
-    return std::any_of(ring_.begin(), ring_.end(), [](const Piece& piece) {
+unsigned Pipeline::in_flight() const noexcept {
+    return static_cast<unsigned>(std::count_if(ring_.begin(), ring_.end(), [](const Piece& piece) {
         return piece.state == Piece::State::reading || piece.state == Piece::State::writing;
-    });
+    }));
 }
 
-/// A stream ends with a short piece: its length is known now.
-void Pipeline::take_end_of_stream(Piece& piece) {
-    all_ = piece.offset + piece.bytes;
-    begun_ = all_;
-    if (hold_writes_ && check_stream_) {
-        if (auto ok = check_stream_(all_); !ok) {
+/// A short piece: the source ends here. A stream's length is known now; whoever was asked for more has too little.
+void Pipeline::take_end(const std::string& name, Piece& piece) {
+    const auto end = piece.offset + piece.bytes;
+    const bool untouched = hold_writes_;
+    hold_writes_ = false;
+    if (all_ != to_the_end) {
+        error_.emplace(untouched ? Errc::invalid_argument : Errc::io,
+                       fmt::format("{} ended after {} of {} bytes{}", name, end, all_,
+                                   untouched ? ", and nothing was written; ask for no more than there is" : ""));
+        stopping_ = true;
+    } else if (untouched && check_stream_) {
+        if (auto ok = check_stream_(end); !ok) {
             error_ = ok.error();
             stopping_ = true;
         }
     }
-    hold_writes_ = false;
+    all_ = begun_ = end;
     if (piece.bytes == 0) piece.state = Piece::State::idle;
 }
 
@@ -57,10 +65,10 @@ void Pipeline::begin_reads(Endpoint& from) {
         const auto wanted = piece.bytes;
         read_at_ = (read_at_ + 1) % pieces;
         from.read(piece);
-        if (piece.state == Piece::State::ready && piece.bytes < wanted) take_end_of_stream(piece);
+        if (piece.state == Piece::State::ready && piece.bytes < wanted) take_end(from.name(), piece);
         if (piece.state == Piece::State::ready) pad(piece);
     }
-    if (ring_[read_at_].state != Piece::State::idle) hold_writes_ = false;
+    if (begun_ >= all_ || ring_[read_at_].state != Piece::State::idle) hold_writes_ = false;
 }
 
 void Pipeline::begin_writes(Endpoint& to) {
@@ -84,27 +92,38 @@ void Pipeline::collect() {
     }
 }
 
+/// What is in flight may still read and write the pieces: they outlive everything.
+void Pipeline::abandon() {
+    given_up_ = in_flight();
+    static_cast<void>(new memory::Buffer(std::move(memory_)));
+    static_cast<void>(new std::vector<Piece>(std::move(ring_)));
+}
+
 Result<std::uint64_t> Pipeline::run(Endpoint& from, Endpoint& to, std::uint64_t bytes) {
     if (auto ok = allocate(); !ok) return std::unexpected(ok.error());
     all_ = bytes;
     hold_writes_ = from.is_stream();
+    Patience patience(reactor_);
     while (true) {
         if (Signals::caught() != 0 || (stop_ && stop_())) stopping_ = true;
         begin_reads(from);
         begin_writes(to);
         collect();
-        const bool waiting = in_flight();
+        const unsigned waiting = in_flight();
         const bool more = !stopping_ && (begun_ < all_ || ring_[write_at_].state == Piece::State::ready);
-        if (!waiting && !more) break;
-        if (waiting) {
-            reactor_.run_once(Reactor::Sleep::yes);
+        if (waiting == 0 && !more) break;
+        if (waiting > 0) {
+            if (!patience.wait(waiting)) {
+                abandon();
+                break;
+            }
             from.advance();
             to.advance();
             collect();
         }
-        progress_.update(written_, all_ == to_the_end ? written_ : all_);
+        progress_.update(written_, all_ == to_the_end ? Progress::unknown : all_);
     }
-    if (error_) return std::unexpected(*error_);
+    if (error_ && given_up_ == 0) return std::unexpected(*error_);
     return written_;
 }
 

@@ -4,6 +4,7 @@
 // The first failure or a signal stops it: nothing new is begun, and what was begun ends.
 #pragma once
 
+#include "cli/patience.h"
 #include "cli/progress.h"
 #include "cli/transfer/endpoint.h"
 #include "memory/buffer.h"
@@ -32,17 +33,22 @@ class Pipeline {
     /// Called after each step; true stops it without an error.
     void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
 
-    /// Moves `bytes`, or all that a stream holds. Returns how many bytes were written; fewer only after a signal.
+    /// Moves `bytes`, or all that a stream holds. Returns how many bytes were written; fewer only after a signal. A
+    /// source that ends before `bytes` is an error.
     [[nodiscard]] Result<std::uint64_t> run(Endpoint& from, Endpoint& to, std::uint64_t bytes);
+    /// After run(): so many pieces were given up by a second signal and are still in flight; their memory is kept for
+    /// good. Leave the process.
+    [[nodiscard]] unsigned given_up() const noexcept { return given_up_; }
 
   private:
     Result<> allocate();
     void begin_reads(Endpoint& from);
     void begin_writes(Endpoint& to);
     void collect();
-    void take_end_of_stream(Piece& piece);
+    void take_end(const std::string& name, Piece& piece);
     void pad(Piece& piece) noexcept;
-    [[nodiscard]] bool in_flight() const noexcept;
+    void abandon();
+    [[nodiscard]] unsigned in_flight() const noexcept;
 
     Reactor& reactor_;
     Progress& progress_;
@@ -54,8 +60,9 @@ class Pipeline {
     std::vector<Piece> ring_;
     unsigned read_at_ = 0, write_at_ = 0;  ///< next in the ring to be read into, and to be written from
     std::uint64_t all_ = 0, begun_ = 0, written_ = 0;
+    unsigned given_up_ = 0;
     bool stopping_ = false;
-    bool hold_writes_ = false;  ///< until a stream has filled all pieces or ended
+    bool hold_writes_ = false;  ///< until a stream has filled all pieces, or ended, or given what was asked for
     std::optional<Error> error_;
 };
 

@@ -110,7 +110,7 @@ void Controller::start(const std::shared_ptr<QueueCore>& admin) {
     }
     timestamp_set = admin->reactor().now();
     cross_resets.start(admin->reactor());
-    keep_alive_.emplace([this] { keep_alive_expired(); });
+    keep_alive_.emplace([this] { look_for_traffic(); });
     keep_alive_received();
 }
 
@@ -180,22 +180,33 @@ void Controller::set_keep_alive(std::uint32_t ms) noexcept {
 void Controller::keep_alive_received() noexcept {
     if (!keep_alive_) return;
     traffic_seen_ = traffic();
-    const std::uint32_t ms = keep_alive_ms();
-    if (ms == 0) {
-        keep_alive_->cancel();
-        return;
-    }
+    keep_alive_->cancel();
     const std::lock_guard lock(mutex_);
-    if (admin_reactor_ != nullptr) {
-        keep_alive_->arm(*admin_reactor_, admin_reactor_->now() + std::chrono::milliseconds(ms));
-    }
+    if (admin_reactor_ == nullptr || keep_alive_ms() == 0) return;
+    heard_ = admin_reactor_->now();
+    quiet_looks_ = 0;
+    look_later();
 }
 
-// Any command counts as a sign of life (traffic-based keep-alive), but commands do not touch the timer: it looks back.
-void Controller::keep_alive_expired() {
-    if (traffic() != traffic_seen_) {
-        keep_alive_received();
-        return;
+// Any command counts as a sign of life (traffic-based keep-alive), but commands do not touch the timer: it looks back,
+// often enough to find silence soon after it has lasted too long. Where it was this process that stood still, the
+// host's commands wait in the sockets: one look is not enough. Under the mutex.
+bool Controller::look_later() noexcept {
+    constexpr unsigned looks = 8;  // for each keep-alive time
+    const auto allowed = std::chrono::milliseconds(keep_alive_ms());
+    const Time now = admin_reactor_->now(), silent = heard_ + allowed, next = now + allowed / looks;
+    if (now >= silent && quiet_looks_ > 1) return false;
+    ++quiet_looks_;
+    keep_alive_->arm(*admin_reactor_, now < silent ? std::min<Time>(next, silent) : next);
+    return true;
+}
+
+void Controller::look_for_traffic() {
+    if (traffic() != traffic_seen_) return keep_alive_received();
+    {
+        const std::lock_guard lock(mutex_);
+        if (admin_reactor_ == nullptr) return;
+        if (look_later()) return;
     }
     log_limited("nvme target: keep-alive", fmt::format("nvme target: '{}' was silent for {} ms: controller {} ends",
                                                        host_nqn, keep_alive_ms(), id));

@@ -107,13 +107,16 @@ class Controller : public std::enable_shared_from_this<Controller> {
   private:
     const std::weak_ptr<Instance> instance_;
     void post(std::function<void(Controller&)> task);
-    void keep_alive_expired();
+    void look_for_traffic();
+    bool look_later() noexcept;  ///< false: the host has been silent for too long
     [[nodiscard]] std::uint64_t traffic() const;
 
     std::atomic<std::uint32_t> keep_alive_ms_;
     std::uint32_t cc_ = 0, csts_ = 0;
     std::optional<Timer> keep_alive_;
     std::uint64_t traffic_seen_ = 0;
+    unsigned quiet_looks_ = 0;
+    Time heard_;  ///< when traffic was last seen to have come
     std::set<std::uint32_t> changed_;
     bool changed_overflow_ = false;
 

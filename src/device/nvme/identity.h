@@ -27,7 +27,4 @@ using Uuid = std::array<std::uint8_t, 16>;
 /// 20 characters.
 [[nodiscard]] std::string derive_serial(std::string_view subsystem_nqn);
 
-/// NVMe 1.4, section 7.9: 1 to 223 printable characters that begin "nqn.". The error says which rule was broken.
-[[nodiscard]] Result<> check_nqn(std::string_view what, std::string_view nqn);
-
 }  // namespace mqblk::device::nvme

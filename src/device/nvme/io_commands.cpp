@@ -8,6 +8,7 @@
 #include "device/nvme/target_impl.h"
 #include "device/nvme/worker.h"
 
+#include <cstring>
 #include <utility>
 
 namespace mqblk::device::nvme {
@@ -171,6 +172,10 @@ Plan plan_flush(QueueCore& queue, TargetCommand& command) noexcept {
 void start_bio(TargetCommand& command, Op op, std::uint8_t flags, std::uint64_t block, std::uint64_t blocks,
                Segments data) noexcept {
     const unsigned shift = command.channel->ns->block_shift - 9u;
+    if (op == Op::read && command.channel->ns->reads_nothing) [[unlikely]] {
+        // A buffer still holds what another command left in it, perhaps another host's.
+        for (const Segment& segment : data) std::memset(segment.data, 0, segment.bytes);
+    }
     Bio& bio = command.bio;
     bio.op = op;
     bio.flags = flags;

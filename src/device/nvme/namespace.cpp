@@ -38,6 +38,7 @@ Namespace::Namespace(Config config)
       slot(config.slot),
       block_shift(shift_of(*config.device)),
       read_only(false),
+      reads_nothing(block::reads_nothing(*config.device)),
       uri(std::move(config.uri)),
       uuid(config.uuid),
       nguid(config.nguid),

@@ -65,6 +65,7 @@ class alignas(64) Namespace : public std::enable_shared_from_this<Namespace> {
     const std::uint32_t slot;
     const std::uint8_t block_shift;
     std::atomic<bool> read_only;
+    const bool reads_nothing;                   ///< memory is cleared before such a device "reads" into it
     std::atomic<bool> removed{false};           ///< its device is gone
     std::atomic<bool> can_discard{false};       ///< else discards are left undone
     std::atomic<bool> can_zero{false};          ///< else zeroes are written

@@ -8,6 +8,7 @@
 #include "device/nvme/identity.h"
 #include "device/nvme/target_impl.h"
 #include "device/nvme/worker.h"
+#include "wire/nqn.h"
 #include "wire/nvme_fabrics.h"
 
 #include <fmt/format.h>
@@ -103,13 +104,13 @@ Target::~Target() {
 }
 
 Result<> Target::add_subsystem(SubsystemConfig config) {
-    if (auto good = check_nqn("subsystem NQN", config.nqn); !good) return good;
+    if (auto good = wire::nvme::check_nqn("subsystem NQN", config.nqn); !good) return good;
     if (config.nqn == discovery_nqn) {
         return fail(Errc::invalid_argument,
                     fmt::format("{} is the discovery service, which is always there; choose another NQN", config.nqn));
     }
     for (const auto& host : config.allowed_hosts) {
-        if (auto good = check_nqn("host NQN", host); !good) return good;
+        if (auto good = wire::nvme::check_nqn("host NQN", host); !good) return good;
     }
     if (config.serial.size() > 20 || config.model.size() > 40) {
         return fail(Errc::invalid_argument,
@@ -175,7 +176,7 @@ void expel(const Subsystem& subsystem) {
 }  // namespace
 
 Result<> Target::allow_host(const std::string& nqn, const std::string& host_nqn) {
-    if (auto good = check_nqn("host NQN", host_nqn); !good) return good;
+    if (auto good = wire::nvme::check_nqn("host NQN", host_nqn); !good) return good;
     const auto subsystem = impl_->subsystem(nqn);
     if (!subsystem) return std::unexpected(subsystem.error());
     (*subsystem)->allow(host_nqn);

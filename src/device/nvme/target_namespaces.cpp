@@ -11,6 +11,7 @@
 #include "device/nvme/worker.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <bit>
 #include <chrono>
@@ -49,6 +50,14 @@ class Countdown {
 
 void tell_hosts(const Subsystem& subsystem, std::uint32_t nsid) {
     for (const auto& controller : subsystem.controllers()) controller->namespace_changed(nsid);
+}
+
+std::unexpected<Error> no_such_namespace(const Subsystem& subsystem, const std::string& nqn, std::uint32_t nsid) {
+    std::vector<std::uint32_t> there;
+    for (const auto& ns : subsystem.all()) there.push_back(ns->nsid);
+    return fail(Errc::not_found, there.empty() ? fmt::format("subsystem {} has no namespaces", nqn)
+                                               : fmt::format("subsystem {} has no namespace {}; it has {}", nqn, nsid,
+                                                             fmt::join(there, ", ")));
 }
 
 Result<> check_device(const Device& device, const std::string& uri) {
@@ -167,7 +176,7 @@ Result<> Target::remove_namespace(const std::string& nqn, std::uint32_t nsid) {
     const auto subsystem = impl_->subsystem(nqn);
     if (!subsystem) return std::unexpected(subsystem.error());
     const auto ns = (*subsystem)->erase(nsid);
-    if (!ns) return fail(Errc::not_found, fmt::format("subsystem {} has no namespace {}", nqn, nsid));
+    if (!ns) return no_such_namespace(**subsystem, nqn, nsid);
     tell_hosts(**subsystem, nsid);
     return impl_->retire(*subsystem, ns);
 }
@@ -184,7 +193,7 @@ Result<NamespaceInfo> Target::namespace_info(const std::string& nqn, std::uint32
     const auto subsystem = impl_->subsystem(nqn);
     if (!subsystem) return std::unexpected(subsystem.error());
     const auto ns = (*subsystem)->get(nsid);
-    if (!ns) return fail(Errc::not_found, fmt::format("subsystem {} has no namespace {}", nqn, nsid));
+    if (!ns) return no_such_namespace(**subsystem, nqn, nsid);
     return describe(*ns);
 }
 
@@ -193,7 +202,7 @@ Result<std::shared_ptr<Device>> Target::device(const std::string& nqn, std::uint
     if (!subsystem) return std::unexpected(subsystem.error());
     const auto ns = (*subsystem)->get(nsid);
     auto device = ns ? ns->device() : nullptr;
-    if (!device) return fail(Errc::not_found, fmt::format("subsystem {} has no namespace {}", nqn, nsid));
+    if (!device) return no_such_namespace(**subsystem, nqn, nsid);
     return device;
 }
 

@@ -17,7 +17,7 @@ using ScsiStatus = wire::scsi::Status;
 
 namespace {
 
-void check(Command& command, Sense sense) noexcept {
+void set_check(Command& command, Sense sense) noexcept {
     command.status = ScsiStatus::check_condition;
     command.sense = sense;
 }
@@ -25,26 +25,26 @@ void check(Command& command, Sense sense) noexcept {
 }  // namespace
 
 Plan refuse(Command& command, SenseKey key, std::uint16_t code) noexcept {
-    check(command, {.key = key, .code = code});
+    set_check(command, {.key = key, .code = code});
     return {.refused = true};
 }
 
 Plan refuse_field(Command& command, std::uint16_t byte, std::optional<std::uint8_t> bit) noexcept {
-    check(command, {.key = SenseKey::illegal_request,
-                    .code = asc::invalid_field_in_cdb,
-                    .field = Sense::FieldPointer{.byte = byte, .in_cdb = true, .bit = bit}});
+    set_check(command, {.key = SenseKey::illegal_request,
+                        .code = asc::invalid_field_in_cdb,
+                        .field = Sense::FieldPointer{.byte = byte, .in_cdb = true, .bit = bit}});
     return {.refused = true};
 }
 
 Plan refuse_parameter(Command& command, std::uint16_t byte, std::uint16_t code) noexcept {
-    check(command, {.key = SenseKey::illegal_request,
-                    .code = code,
-                    .field = Sense::FieldPointer{.byte = byte, .in_cdb = false, .bit = {}}});
+    set_check(command, {.key = SenseKey::illegal_request,
+                        .code = code,
+                        .field = Sense::FieldPointer{.byte = byte, .in_cdb = false, .bit = {}}});
     return {.refused = true};
 }
 
 Plan refuse_range(Command& command, std::uint64_t lba) noexcept {
-    check(command, {.key = SenseKey::illegal_request, .code = asc::lba_out_of_range, .information = lba});
+    set_check(command, {.key = SenseKey::illegal_request, .code = asc::lba_out_of_range, .information = lba});
     return {.refused = true};
 }
 
@@ -54,36 +54,36 @@ void set_answer(Command& command, Status result, bool write, std::uint64_t lba) 
             command.status = ScsiStatus::good;
             return;
         case Status::invalid:
-            return check(command, {.key = SenseKey::illegal_request, .code = asc::invalid_field_in_cdb});
+            return set_check(command, {.key = SenseKey::illegal_request, .code = asc::invalid_field_in_cdb});
         case Status::out_of_range:
-            return check(command,
-                         {.key = SenseKey::illegal_request, .code = asc::lba_out_of_range, .information = lba});
+            return set_check(command,
+                             {.key = SenseKey::illegal_request, .code = asc::lba_out_of_range, .information = lba});
         case Status::not_supported:
-            return check(command, {.key = SenseKey::illegal_request, .code = asc::invalid_operation_code});
+            return set_check(command, {.key = SenseKey::illegal_request, .code = asc::invalid_operation_code});
         case Status::read_only:
-            return check(command, {.key = SenseKey::data_protect, .code = asc::write_protected});
+            return set_check(command, {.key = SenseKey::data_protect, .code = asc::write_protected});
         case Status::no_space:
-            return check(command, {.key = SenseKey::data_protect, .code = asc::space_allocation_failed});
+            return set_check(command, {.key = SenseKey::data_protect, .code = asc::space_allocation_failed});
         case Status::medium_error:
-            return check(command, {.key = SenseKey::medium_error,
-                                   .code = write ? asc::write_error : asc::unrecovered_read_error,
-                                   .information = lba});
+            return set_check(command, {.key = SenseKey::medium_error,
+                                       .code = write ? asc::write_error : asc::unrecovered_read_error,
+                                       .information = lba});
         case Status::miscompare:
-            return check(command,
-                         {.key = SenseKey::miscompare, .code = asc::miscompare_during_verify, .information = lba});
+            return set_check(command,
+                             {.key = SenseKey::miscompare, .code = asc::miscompare_during_verify, .information = lba});
         case Status::protection:
             command.status = ScsiStatus::reservation_conflict;
             return;
         case Status::io_error:
-            return check(command, {.key = SenseKey::hardware_error, .code = asc::internal_target_failure});
+            return set_check(command, {.key = SenseKey::hardware_error, .code = asc::internal_target_failure});
         case Status::timed_out:
-            return check(command, {.key = SenseKey::aborted_command, .code = asc::communication_timeout});
+            return set_check(command, {.key = SenseKey::aborted_command, .code = asc::communication_timeout});
         case Status::aborted:
-            return check(command, {.key = SenseKey::aborted_command, .code = asc::none});
+            return set_check(command, {.key = SenseKey::aborted_command, .code = asc::none});
         case Status::transport:
-            return check(command, {.key = SenseKey::aborted_command, .code = asc::communication_failure});
+            return set_check(command, {.key = SenseKey::aborted_command, .code = asc::communication_failure});
         case Status::removed:
-            return check(command, {.key = SenseKey::not_ready, .code = asc::medium_not_present});
+            return set_check(command, {.key = SenseKey::not_ready, .code = asc::medium_not_present});
     }
 }
 

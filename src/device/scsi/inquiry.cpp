@@ -16,8 +16,9 @@ using namespace std::string_view_literals;
 
 namespace {
 
-constexpr std::uint8_t pages[] = {vpd::supported_pages, vpd::unit_serial_number,    vpd::device_identification,
-                                  vpd::block_limits,    vpd::block_characteristics, vpd::logical_block_provisioning};
+constexpr std::uint8_t known_pages[] = {vpd::supported_pages,       vpd::unit_serial_number,
+                                        vpd::device_identification, vpd::block_limits,
+                                        vpd::block_characteristics, vpd::logical_block_provisioning};
 
 /// A page as it grows.
 class Page {
@@ -130,7 +131,7 @@ void provisioning_page(Command& command, const LogicalUnit& unit) noexcept {
 Plan plan_inquiry(Nexus&, Command& command) noexcept {
     if ((command.cdb[1] & 0x02) != 0) return refuse_field(command, 1, 1);  // CMDDT, obsolete
     const bool product_data = (command.cdb[1] & 1) != 0;
-    const bool known = std::ranges::find(pages, command.cdb[2]) != std::end(pages);
+    const bool known = std::ranges::find(known_pages, command.cdb[2]) != std::end(known_pages);
     if (product_data ? !known : command.cdb[2] != 0) return refuse_field(command, 2);
     return {.direction = Direction::to_initiator,
             .bytes = static_cast<std::uint32_t>(wire::scsi::cdb_field(command.cdb, 3, 2))};
@@ -153,7 +154,7 @@ void execute_inquiry(Command& command) noexcept {
         default: {
             Page page;
             page.add(wire::scsi::VpdHeader{0, vpd::supported_pages, 0});
-            page.add(pages);
+            page.add(known_pages);
             return complete_page(command, page.finish_vpd());
         }
     }

@@ -53,7 +53,10 @@ void start_bio(Command& command, Op op, std::uint8_t flags, std::uint64_t lba, s
     bio.data = data;
     bio.done = &media_bio_done;
     bio.context = &command;
-    nexus.channel().submit(bio);
+    if (Channel* const channel = nexus.channel()) [[likely]]
+        return channel->submit(bio);
+    bio.status = Status::aborted;
+    media_bio_done(bio);
 }
 
 std::optional<Plan> check_range(Nexus& nexus, Command& command) noexcept {

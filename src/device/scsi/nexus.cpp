@@ -29,9 +29,8 @@ Nexus::Nexus(std::shared_ptr<LogicalUnit> unit, std::unique_ptr<Channel> channel
       channel_(std::move(channel)) {}
 
 Nexus::~Nexus() {
-    // A command of several bios goes on with its next one: until none is left.
-    while (outstanding_ > 0 && channel_->wait() > 0) {
-    }
+    closing_ = true;
+    channel_.reset();
 }
 
 void Nexus::attend(std::uint16_t code) noexcept {

@@ -52,7 +52,8 @@ class Nexus {
     // For the commands.
 
     [[nodiscard]] LogicalUnit& unit() const noexcept { return *unit_; }
-    [[nodiscard]] Channel& channel() const noexcept { return *channel_; }
+    /// Null when the nexus is at its end: what would be submitted is aborted.
+    [[nodiscard]] Channel* channel() const noexcept { return closing_ ? nullptr : channel_.get(); }
     /// Its answer is set.
     void complete(Command& command) noexcept {
         --outstanding_;
@@ -78,6 +79,7 @@ class Nexus {
     void look_for_changes() noexcept;
 
     const std::shared_ptr<LogicalUnit> unit_;
+    bool closing_ = false;
     unsigned outstanding_ = 0;
     std::uint64_t sectors_seen_;
     std::uint32_t modes_seen_;

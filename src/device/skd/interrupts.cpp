@@ -13,11 +13,12 @@ void Interrupts::reset() noexcept {
     cause_ = 0;
     mask_ = mask_all;
     enabled_ = false;
-    sent_ = 0;
+    sent_ = again_ = 0;
     if (host_ != nullptr) host_->set_intx(false);
 }
 
 void Interrupts::raise(std::uint32_t causes) noexcept {
+    again_ |= cause_ & causes & cause_completion_posted;
     if ((cause_ & causes) == causes) return;
     cause_ |= causes;
     update();
@@ -26,6 +27,8 @@ void Interrupts::raise(std::uint32_t causes) noexcept {
 void Interrupts::clear(std::uint32_t causes) noexcept {
     cause_ &= ~causes;
     sent_ &= cause_;
+    cause_ |= again_ & causes;
+    again_ &= ~causes;
     update();
 }
 

@@ -3,6 +3,9 @@
 // Cause and mask registers and what comes of them: a cause that both gates let through is a message of its own vector
 // (MSI-X), a message of the one vector (MSI), or the level of the pin (INTx). A message is sent when a cause comes up,
 // or a gate opens before one that is up; not again before the host has cleared it.
+//
+// A completion posted while its cause is up brings the cause up once more when the host clears it: hosts clear by a
+// posted write and look at the ring at once, so that the write can arrive behind a completion which they did not see.
 #pragma once
 
 #include "pci/model.h"
@@ -37,7 +40,8 @@ class Interrupts {
     std::uint32_t cause_ = 0;
     std::uint32_t mask_ = ~0u;
     bool enabled_ = false;
-    std::uint32_t sent_ = 0;  ///< causes that are up, and a message went out for
+    std::uint32_t sent_ = 0;   ///< causes that are up, and a message went out for
+    std::uint32_t again_ = 0;  ///< causes that came while they were up
 };
 
 }  // namespace mqblk::device::skd

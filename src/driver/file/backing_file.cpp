@@ -73,6 +73,7 @@ Result<std::unique_ptr<BackingFile>> BackingFile::open(const Options& options) {
     file->zeroes_ = std::move(*zeroes);
     file->probe_direct(options);
     file->probe_abilities(options.disk.read_only);
+    if (options.created != nullptr) *options.created = file->created_;
     file->created_ = false;
     return file;
 }

@@ -24,8 +24,9 @@ struct Options {
     std::string path;
     std::optional<std::uint64_t> bytes;  ///< creates the file, or grows it; never shrinks it
     block::DiskOptions disk;
-    bool direct = true;  ///< use O_DIRECT if it can be had
-    std::string name;    ///< empty: the last part of the path
+    bool direct = true;       ///< use O_DIRECT if it can be had
+    std::string name;         ///< empty: the last part of the path
+    bool* created = nullptr;  ///< told whether open() made the file
 };
 
 /// Blocks while the file system is asked. Errors name the path, what is wrong with it and the remedy.

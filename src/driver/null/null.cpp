@@ -40,15 +40,18 @@ class NullDriver final : public block::Driver {
     explicit NullDriver(const Options& options)
         : shape_(block::shape_for(options.disk, sizeof(Payload))),
           latency_(options.latency),
-          completion_(options.completion) {
+          completion_(options.completion),
+          zero_(options.zero) {
         zeroes_.disk_sectors = options.bytes / sector_bytes;
     }
 
     const Shape& shape() const noexcept override { return shape_; }
 
     Result<std::unique_ptr<block::HardwareQueue>> open_queue(unsigned, block::Queue& queue, Reactor& reactor) override {
-        if (completion_ == CompletionMode::thread) return std::make_unique<ThreadQueue>(queue, reactor, latency_);
-        if (latency_ != Duration::zero()) return std::make_unique<TimedQueue>(queue, reactor, latency_);
+        if (completion_ == CompletionMode::thread)
+            return std::make_unique<ThreadQueue>(queue, reactor, latency_, zero_);
+        if (latency_ != Duration::zero()) return std::make_unique<TimedQueue>(queue, reactor, latency_, zero_);
+        if (zero_) return std::make_unique<ZeroQueue>();
         return std::make_unique<InlineQueue>();
     }
 
@@ -58,6 +61,7 @@ class NullDriver final : public block::Driver {
     const Shape shape_;
     const Duration latency_;
     const CompletionMode completion_;
+    const bool zero_;
     ZeroesForReaders zeroes_;
 };
 
@@ -81,10 +85,13 @@ Result<std::shared_ptr<Device>> open(const Options& options) {
     disk.limits.discard_granularity = options.disk.block;
     disk.sectors = options.bytes / sector_bytes;
     disk.read_only = options.disk.read_only;
+    disk.reads_nothing = !options.zero;
     disk.identity.name = options.name;
     disk.identity.driver = "null";
     disk.identity.model = "mqblk null disk";
-    disk.details = {{"latency", format_duration(options.latency)}, {"completion", threaded ? "thread" : "inline"}};
+    disk.details = {{"latency", format_duration(options.latency)},
+                    {"completion", threaded ? "thread" : "inline"},
+                    {"reads", options.zero ? "fill memory with zeroes" : "leave memory as it is"}};
     // Lending would skip the latency or the thread that were asked for.
     if (!threaded && options.latency == Duration::zero()) disk.direct = driver->direct();
     return block::QueueSet::create(std::move(driver))->add_disk(std::move(disk));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The null disk: accepts everything, keeps nothing. It measures what is above it. As with Linux's null_blk a read
-// leaves the caller's memory as it is; only memory lent through DirectAccess is all zeroes.
+// leaves the caller's memory as it is, unless zeroes are asked for; memory lent through DirectAccess is all zeroes.
 #pragma once
 
 #include "base/clock.h"
@@ -28,6 +28,7 @@ struct Options {
     block::DiskOptions disk;
     Duration latency{};  ///< from queueing to completion, 0 … max_latency
     CompletionMode completion = CompletionMode::inline_;
+    bool zero = false;  ///< reads fill the memory with zeroes
     std::string name = "null";
 };
 

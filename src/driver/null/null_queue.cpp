@@ -4,12 +4,18 @@
 #include "driver/null/null_queue.h"
 
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 namespace mqblk::driver::null {
 
 using block::Issue;
 using block::Request;
+
+void fill_with_zeroes(Request& request) noexcept {
+    if (request.op != Op::read) return;
+    request.for_each_segment([](std::byte* data, std::size_t bytes) { std::memset(data, 0, bytes); });
+}
 
 void RequestList::push(Request& request) noexcept {
     request.payload<Payload>().next = nullptr;
@@ -30,6 +36,7 @@ Request* RequestList::take() noexcept {
 }
 
 Issue TimedQueue::queue(Request& request, bool) noexcept {
+    if (zero_) fill_with_zeroes(request);
     request.payload<Payload>().due = reactor_.now() + latency_;
     pending_.push(request);
     return Issue::accepted;
@@ -55,8 +62,8 @@ void TimedQueue::cancel_all(Status status) noexcept {
     while (Request* const request = pending_.pop()) queue_.complete(*request, status);
 }
 
-ThreadQueue::ThreadQueue(block::Queue& queue, Reactor& reactor, Duration latency)
-    : queue_(queue), reactor_(reactor), latency_(latency), thread_([this] { serve(); }) {}
+ThreadQueue::ThreadQueue(block::Queue& queue, Reactor& reactor, Duration latency, bool zero)
+    : queue_(queue), reactor_(reactor), latency_(latency), zero_(zero), thread_([this] { serve(); }) {}
 
 ThreadQueue::~ThreadQueue() {
     {
@@ -68,6 +75,7 @@ ThreadQueue::~ThreadQueue() {
 }
 
 Issue ThreadQueue::queue(Request& request, bool last) noexcept {
+    if (zero_) fill_with_zeroes(request);
     if (latency_ != Duration::zero()) request.payload<Payload>().due = reactor_.now() + latency_;
     collected_.push(request);
     ++outstanding_;

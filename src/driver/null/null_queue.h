@@ -22,7 +22,7 @@ struct Payload {
 };
 
 /// Carries out everything in queue(): nothing is ever outstanding.
-class InlineQueue final : public block::HardwareQueue {
+class InlineQueue : public block::HardwareQueue {
   public:
     block::Issue queue(block::Request& request, bool) noexcept override {
         request.status = Status::ok;
@@ -32,6 +32,17 @@ class InlineQueue final : public block::HardwareQueue {
     bool prepare_sleep() noexcept override { return true; }
     block::Expired timeout(block::Request&) noexcept override { return block::Expired::extend; }
     void cancel_all(Status) noexcept override {}
+};
+
+/// What a read gives where zeroes were asked for; nothing else is done to a request.
+void fill_with_zeroes(block::Request& request) noexcept;
+
+class ZeroQueue final : public InlineQueue {
+  public:
+    block::Issue queue(block::Request& request, bool last) noexcept override {
+        fill_with_zeroes(request);
+        return InlineQueue::queue(request, last);
+    }
 };
 
 /// Requests in the order in which they came, linked through their payloads.
@@ -51,8 +62,8 @@ class RequestList {
 /// All requests take the same time, so the first to come is the first due.
 class TimedQueue final : public block::HardwareQueue {
   public:
-    TimedQueue(block::Queue& queue, Reactor& reactor, Duration latency) noexcept
-        : queue_(queue), reactor_(reactor), latency_(latency), alarm_([] {}) {}
+    TimedQueue(block::Queue& queue, Reactor& reactor, Duration latency, bool zero) noexcept
+        : queue_(queue), reactor_(reactor), latency_(latency), zero_(zero), alarm_([] {}) {}
 
     void prepare(block::Request& request) override { new (&request.payload<Payload>()) Payload; }
     block::Issue queue(block::Request& request, bool last) noexcept override;
@@ -65,6 +76,7 @@ class TimedQueue final : public block::HardwareQueue {
     block::Queue& queue_;
     Reactor& reactor_;
     const Duration latency_;
+    const bool zero_;
     RequestList pending_;
     Timer alarm_;  // ends a sleep; poll() does the rest
 };
@@ -72,7 +84,7 @@ class TimedQueue final : public block::HardwareQueue {
 /// Requests go to a thread, which sleeps out their latency and hands them back in batches.
 class ThreadQueue final : public block::HardwareQueue {
   public:
-    ThreadQueue(block::Queue& queue, Reactor& reactor, Duration latency);
+    ThreadQueue(block::Queue& queue, Reactor& reactor, Duration latency, bool zero);
     ~ThreadQueue() override;
 
     void prepare(block::Request& request) override { new (&request.payload<Payload>()) Payload; }
@@ -89,6 +101,7 @@ class ThreadQueue final : public block::HardwareQueue {
     block::Queue& queue_;
     Reactor& reactor_;
     const Duration latency_;
+    const bool zero_;
     RequestList collected_;  // until commit()
     unsigned outstanding_ = 0;
     Status status_ = Status::ok;  // of what comes back; other than ok while a cancellation drains

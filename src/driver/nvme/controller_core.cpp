@@ -172,12 +172,12 @@ Task<void> ControllerCore::stop() {
 }
 
 void ControllerCore::finish(ControllerState state) {
+    state_ = state;  // before the I/O that it ends: who sees that fail may ask
     association_->end(Status::transport);
     session_.admin->close(Error(Errc::closed, fmt::format("{} was disconnected", title())));
     keep_alive_timer_.cancel();
     event_timer_.cancel();
     finished_ = true;
-    state_ = state;
     for (const auto& done : std::exchange(when_stopped_, {})) {
         if (done) done();
     }

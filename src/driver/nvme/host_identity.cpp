@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/nvme/host_identity.h"
 
+#include "wire/nqn.h"
 #include "wire/nvme_fabrics.h"
 
 #include <fmt/format.h>
@@ -89,7 +90,7 @@ Result<> check_nqn(const std::string& what, const std::string& nqn) {
 Result<HostIdentity> host_identity(const std::string& nqn, const std::string& id) {
     HostIdentity identity;
     identity.nqn = nqn.empty() ? "nqn.2014-08.org.nvmexpress:uuid:" + uuid_text(digest_of(machine_and_user())) : nqn;
-    const auto valid = check_nqn("host NQN", identity.nqn);
+    const auto valid = wire::nvme::check_nqn("host NQN", identity.nqn);
     if (!valid) return std::unexpected(valid.error());
     if (id.empty()) {
         identity.id = digest_of(identity.nqn);

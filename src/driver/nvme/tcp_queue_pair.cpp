@@ -152,7 +152,9 @@ Placement TcpQueuePair::on_ic_resp(const tcp::IcResp& response) noexcept {
     }
     if (response.dgst != asked) {
         return refuse_pdu(FatalStatus::unsupported_parameter, offsetof(tcp::IcResp, dgst),
-                          "digests granted that differ from those asked for");
+                          (response.dgst & ~asked) != 0
+                              ? "digests granted that were not asked for"
+                              : "digests asked for that this target does not grant; leave out hdgst and ddgst");
     }
     if (response.cpda > 31) {
         return refuse_pdu(FatalStatus::unsupported_parameter, offsetof(tcp::IcResp, cpda), "CPDA above 31");

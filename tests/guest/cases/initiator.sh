@@ -26,9 +26,9 @@ for digests in "" "--hdr-digest" "--data-digest" "--hdr-digest --data-digest"; d
     file=$(disk $disks 1)
     # Writes up to 16 KiB travel in their capsules, larger ones are asked for.
     fio --name=verify --filename=$file:$(disk $disks 2) --direct=1 --ioengine=libaio --rw=randwrite \
-        --bsrange=4k-1m --blockalign=4k --size=40m --io_size=24m --iodepth=64 --verify=crc32c --minimal >/run/fio
+        --bsrange=4k-1m --blockalign=4k --size=24m --io_size=12m --iodepth=64 --verify=crc32c --minimal >/run/fio
     fio --name=small --filename=$file --direct=1 --ioengine=libaio --rw=randwrite --bsrange=512-16k \
-        --blockalign=512 --size=4m --iodepth=1 --numjobs=1 --verify=crc32c --minimal >/run/fio
+        --blockalign=512 --size=2m --iodepth=1 --verify=crc32c --minimal >/run/fio
     nvme disconnect -n $disks
 done
 

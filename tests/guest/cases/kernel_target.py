@@ -5,7 +5,6 @@ import json
 import re
 import signal
 import subprocess
-import time
 
 from harness import process
 from harness.server import NQN, PROGRAM, mqblk
@@ -18,8 +17,15 @@ FRIEND = NQN + "friend"
 MIB = 1 << 20
 DATA_BYTES = 2 * MIB
 ENOUGH_S = 120  # for what should take a few seconds, on a busy machine
-SHOWN = "logical_block_size minimum_io_size optimal_io_size discard_granularity write_zeroes_max_bytes write_cache fua".split()
 LOSS_S, KEEP_ALIVE_S = 5, 2
+SHOWN = ("logical_block_size", "minimum_io_size", "optimal_io_size", "discard_granularity", "write_zeroes_max_bytes",
+         "write_cache", "fua")
+STEPS = """facts commands between digests small_capsules strangers begin saw lists use removed is_gone is_back end reboot
+    survived silence leave"""
+RUN_S = 420
+# The guest's script must get a turn: the target's threads run at nice -20, the workers behind a serial port at 0.
+GENTLE = ("--depth", 1, "--time", "10m")
+MIXED = ("--verify", "--rw", "randrw")
 
 
 def refused(words, sentence, code=1):
@@ -27,7 +33,7 @@ def refused(words, sentence, code=1):
     done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=ENOUGH_S, check=False)
     said = done.stderr.strip()
     check(done.returncode == code and sentence in said and "\n" not in said,
-          f"mqblk {' '.join(map(str, words))} was to end with {code} and '{sentence}'; it ended with {done.returncode} and '{said}'")
+          f"mqblk {' '.join(map(str, words))} was to end with {code} and '{sentence}'; it ended with {done.returncode}: {said}")
 
 
 class Load:
@@ -36,25 +42,36 @@ class Load:
     def __init__(self, log, *words):
         self.words, self.log = words, log
         with log.open("wb") as out:
-            self.process = process.start([PROGRAM, "bench", "-v", "--progress", "--verify", "--rw", "randrw", "--bs", "4k", *words],
+            self.process = process.start([PROGRAM, "bench", "-v", "--progress", *MIXED, "--bs", "4k", *words],
                                          stdout=subprocess.DEVNULL, stderr=out)
         self.saw("IOPS=[1-9]")
+
+    def running(self):
+        return self.process.poll() is None
 
     def said(self, pattern):
         return re.search(pattern, self.log.read_text())
 
-    def saw(self, *words):
+    def saw(self, pattern):
         """Waits until it has logged this, which a running load must survive."""
-        pattern = " ".join(words)
-        eventually(lambda: self.said(pattern) or self.process.poll() is not None, f"the load did not say '{pattern}'", ENOUGH_S)
-        check(self.said(pattern) and self.process.poll() is None, f"the load ended: {self.log.read_text()[-500:]}")
+        eventually(lambda: self.said(pattern) or not self.running(), f"the load did not say '{pattern}'", ENOUGH_S)
+        check(self.running(), f"the load ended: {self.log.read_text()[-500:]}")
 
     def ended(self, code, sentence=""):
-        found = self.process.wait(ENOUGH_S)
+        """It ends with this code, and with this sentence or none."""
+        words = " ".join(map(str, self.words))
+        eventually(lambda: not self.running(), f"bench {words} did not end", ENOUGH_S)
         said = self.log.read_text()
         sentences = re.findall("mqblk: .*", said)
-        check(found == code and len(sentences) == bool(sentence) and all(sentence in one for one in sentences),
-              f"bench {' '.join(map(str, self.words))} was to end with {code} '{sentence}'; it ended with {found}: {said[-500:]}")
+        check(self.process.returncode == code and len(sentences) == bool(sentence) and sentence in "".join(sentences),
+              f"bench {words} was to end with {code} '{sentence}'; it ended with {self.process.returncode}: {said[-500:]}")
+
+    def second_of(self, pattern):
+        """When it logged this, in seconds of the day."""
+        found = self.said(rf"(\d+):(\d+):(\d+\.\d+) \w+: .*{pattern}")
+        check(found, f"the load did not say '{pattern}': {self.log.read_text()[-500:]}")
+        hour, minute, second = map(float, found.groups())
+        return hour * 3600 + minute * 60 + second
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
@@ -123,8 +140,9 @@ class Initiator:
         refused(("verify", self.data, disk, "--length", DATA_BYTES), "byte 65536", code=3)
         mqblk("discard", disk, "--offset", MIB, "--length", MIB)
         check(self.read(disk, 0, MIB) == kept[:MIB], f"namespace {nsid}: discard took more than it was told")
-        for size, *words in (("4k", 16, "--jobs", 2, "--size", MIB), (MIB, 3, "--size", 8 * MIB), (4 * MIB, 2, "--size", 8 * MIB)):
-            mqblk("bench", disk, "--verify", "--rw", "randrw", "--bs", size, "--depth", *words)
+        mqblk("bench", disk, *MIXED, "--bs", "4k", "--depth", 16, "--jobs", 2, "--size", MIB)
+        for size in MIB, 4 * MIB:
+            mqblk("bench", disk, *MIXED, "--bs", size, "--depth", 2, "--size", 8 * MIB)
         mqblk("latency", disk, "4k", "--time", "200ms")
         for words in (), ("--write",):
             mqblk("iops", disk, *words, "--time", "200ms")
@@ -138,29 +156,30 @@ class Initiator:
                 for nsid in 1, 4:
                     disk = self.uri(nsid, hdgst=header, ddgst=data)
                     mqblk("copy", self.data, disk, "--verify")
-                    mqblk("bench", disk, "--verify", "--rw", "randrw", "--bs", "4k", "--depth", 16, "--size", 2 * MIB)
-                    mqblk("bench", disk, "--verify", "--rw", "randrw", "--bs", MIB, "--depth", 2, "--size", 6 * MIB)
+                    mqblk("bench", disk, *MIXED, "--bs", "4k", "--depth", 16, "--size", 2 * MIB)
+                    mqblk("bench", disk, *MIXED, "--bs", MIB, "--depth", 2, "--size", 6 * MIB)
 
     def small_capsules(self):
         disk = self.uri(1, target=f"127.0.0.1:{self.guest.forwarded(SMALL_PORT)}")
         check(self.info(disk)["controller"]["in_capsule_bytes"] == "4096", "more data in a capsule than the port takes")
         for size in "4k", "8k":
-            mqblk("bench", disk, "--verify", "--rw", "randrw", "--bs", size, "--depth", 16, "--size", 2 * MIB)
+            mqblk("bench", disk, *MIXED, "--bs", size, "--depth", 16, "--size", 2 * MIB)
 
     def strangers(self):
-        refused(("info", self.uri(1, "closed")), f"does not allow host NQN '{self.info(self.uri(1))['controller']['host_nqn']}'")
+        myself = self.info(self.uri(1))["controller"]["host_nqn"]
+        refused(("info", self.uri(1, "closed")), f"does not allow host NQN '{myself}'")
         refused(("info", self.uri(1, "nobody")), f"has no subsystem '{NQN}nobody'")
         refused(("info", self.uri(99)), "has no namespace 99; it has 1, 2, 3")
         friendly = json.loads(mqblk("list", "--json", self.target, "--hostnqn", FRIEND))["namespaces"]
         check(NQN + "closed" in [ns["nqn"] for ns in friendly], "the friend does not see what is for friends")
-        check(NQN + "closed" not in [entry["nqn"] for entry in self.listed().values()], "a stranger sees what is for friends")
-        mqblk("bench", self.uri(1, "closed", hostnqn=FRIEND), "--verify", "--rw", "randrw", "--bs", "4k", "--size", MIB)
+        check(NQN + "closed" not in [ns["nqn"] for ns in self.listed().values()], "a stranger sees what is for friends")
+        mqblk("bench", self.uri(1, "closed", hostnqn=FRIEND), *MIXED, "--bs", "4k", "--size", MIB)
 
     def begin(self):
-        self.load = self.start_load(self.uri(1, reconnect_delay="200ms"), "--depth", 2, "--time", "10m")
+        self.load = self.start_load(self.uri(1, reconnect_delay="200ms"), *GENTLE)
 
     def saw(self, *words):
-        self.load.saw("namespaces:.*", *words)
+        self.load.saw(f"namespaces:.* {' '.join(words)}")
 
     def lists(self, nsid, size):
         """What a new connection sees: BYTES, or none."""
@@ -168,7 +187,7 @@ class Initiator:
         check(str(found) == size, f"list gives namespace {nsid} {found} bytes where it has {size}")
 
     def use(self, nsid):
-        self.used = self.start_load(self.uri(nsid), "--depth", 4, "--time", "10m")
+        self.used = self.start_load(self.uri(nsid), *GENTLE)
 
     def removed(self):
         self.used.ended(1, "device removed")
@@ -191,8 +210,8 @@ class Initiator:
         return 2
 
     def survived(self):
-        self.load.saw("connected again")
         self.load.ended(0)
+        check(self.load.said("connected again"), "the load did not notice the reboot")
 
     def silence(self):
         self.load = self.start_lost()
@@ -201,27 +220,26 @@ class Initiator:
         self.guest.link(up=True)
 
     def start_lost(self):
-        return self.start_load(self.uri(6, ctrl_loss_tmo=f"{LOSS_S}s", keep_alive=f"{KEEP_ALIVE_S}s", reconnect_delay="500ms"),
-                               "--depth", 8, "--time", "10m")
+        bounds = {"ctrl_loss_tmo": f"{LOSS_S}s", "keep_alive": f"{KEEP_ALIVE_S}s", "reconnect_delay": "500ms"}
+        return self.start_load(self.uri(6, **bounds), "--depth", 8, "--time", "10m")
 
     def leave(self):
         self.load = self.start_lost()
 
     def lost(self):
-        self.load.saw("reconnecting")
-        began = time.monotonic()
         self.load.ended(1, "path lost")
-        took = time.monotonic() - began
-        check(LOSS_S - 1 < took < LOSS_S + 20, f"ctrl_loss_tmo={LOSS_S}s took {took:.1f} s")
+        took = (self.load.second_of("did not come back in time") - self.load.second_of("reconnecting")) % 86400
+        print(f"ctrl_loss_tmo={LOSS_S}s: I/O failed after {took:.1f} s")
+        check(LOSS_S * 0.9 < took < LOSS_S + 20, f"with ctrl_loss_tmo={LOSS_S}s I/O failed after {took:.1f} s")
 
 
 def run(test):
     (test.work / "disk").touch()
     with (test.work / "disk").open("r+b") as disk:
         disk.truncate(DISK_MIB * MIB)
-    guest = test.guest(forward=[PORT, SMALL_PORT], disks=[test.work / "disk"], nqn=NQN, friend=FRIEND)
+    guest = test.guest(forward=[PORT, SMALL_PORT], drives=[test.work / "disk"], nqn=NQN, friend=FRIEND)
     host = Initiator(test, guest)
-    steps = "facts commands between digests small_capsules strangers begin saw lists use removed is_gone is_back end reboot survived silence leave"
-    guest.run({"boot": lambda: 1, **{name: getattr(host, name) for name in steps.split()}})
+    steps = {name: getattr(host, name) for name in STEPS.split()}
+    guest.run({"boot": lambda: 1, **steps}, timeout_s=RUN_S)
     host.lost()
     refused(("info", host.uri(1)), "connect to 127.0.0.1")

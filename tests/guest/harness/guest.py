@@ -27,14 +27,14 @@ APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic no_timer_check mitigatio
 
 
 class Guest:
-    """`work` is a folder of this guest's own; `forward` names ports of the guest that the host wants to reach; `disks` are
+    """`work` is a folder of this guest's own; `forward` names ports of the guest that the host wants to reach; `drives` are
     files that the guest has as /dev/vdb, /dev/vdc, … and writes to. A guest that will be saved (saved.py) keeps its memory
     in a file."""
 
-    def __init__(self, kernel, work, script, forward=(), disks=(), memory_mib=640, in_file=False, settings=None):
+    def __init__(self, kernel, work, script, forward=(), drives=(), memory_mib=640, in_file=False, settings=None):
         work.mkdir(parents=True, exist_ok=True)
         self.kernel, self.work, self.forward, self.memory_mib = kernel, work, forward, memory_mib
-        self.disks = [word for number, path in enumerate(disks)
+        self.drives = [word for number, path in enumerate(drives)
                       for word in ("-drive", f"file={path},format=raw,if=none,id=disk{number}",
                                    "-device", f"virtio-blk-pci,drive=disk{number}")]
         self.console = work / "console"
@@ -70,7 +70,7 @@ class Guest:
             "-chardev", f"socket,id=channel,path={self.work}/channel,server=on,wait=off", "-serial", "chardev:channel",
             "-qmp", f"unix:{self.work}/qmp,server=on,wait=off",
             "-drive", f"file={build.root_image()},format=raw,if=none,id=root,readonly=on",
-            "-device", "virtio-blk-pci,drive=root", *self.disks,
+            "-device", "virtio-blk-pci,drive=root", *self.drives,
             "-netdev", f"user,id=net{forwards}", "-device", "virtio-net-pci,netdev=net,romfile=,id=nic",
             "-object", "rng-random,filename=/dev/urandom,id=random", "-device", "virtio-rng-pci,rng=random", *boot, *memory]
         with (self.work / "qemu").open("wb") as log:
@@ -78,9 +78,12 @@ class Guest:
                 self.qemu = process.start(command, stdout=log, stderr=log)
             except FileNotFoundError:
                 raise GuestFailure(NO_QEMU) from None
-        self.channel = self._connect("channel")
-        self.channel.setblocking(False)
-        self.qmp = Qmp(self._connect("qmp"))
+        try:
+            self.channel = self._connect("channel")
+            self.channel.setblocking(False)
+            self.qmp = Qmp(self._connect("qmp"))
+        except (ConnectionError, ValueError):
+            raise self._no_start() from None
 
     def _connect(self, name):
         end = time.monotonic() + BOOT_S
@@ -92,7 +95,11 @@ class Guest:
             except OSError:
                 sock.close()
                 time.sleep(0.02)
-        raise GuestFailure(f"QEMU did not start: {(self.work / 'qemu').read_text().strip() or 'it said nothing'}")
+        raise self._no_start()
+
+    def _no_start(self):
+        said = (self.work / "qemu").read_text().strip() or "it said nothing"
+        return GuestFailure(f"QEMU did not start: {said}")
 
     def line(self, timeout_s, otherwise):
         """The next line that the guest sends."""

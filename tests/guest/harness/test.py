@@ -36,10 +36,10 @@ class Test:
         self.servers.append(Server(work, words))
         return self.servers[-1]
 
-    def guest(self, script=None, forward=(), disks=(), in_file=False, **settings):
+    def guest(self, script=None, forward=(), drives=(), in_file=False, **settings):
         """A booted guest; `script` stands beside the test's own and is waiting to begin, with `settings` as variables."""
         path = self.script.with_name(script) if script else self.script
-        self.guests.append(Guest(self.kernel, self.work / f"guest{len(self.guests)}", path, forward, disks,
+        self.guests.append(Guest(self.kernel, self.work / f"guest{len(self.guests)}", path, forward, drives,
                                  in_file=in_file, settings=settings))
         return self.guests[-1]
 

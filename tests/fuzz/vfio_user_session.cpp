@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any bytes from a vfio-user client. The first byte chooses the way: as a stream through a socket, cut anywhere and
+// with descriptors at any place, or as messages whose lengths are right, so that the fuzzer gets deeper. Afterwards the
+// client is gone: nothing of it is mapped, no descriptor is left, and the device is as after power-on.
+#include "pci/vfio_user_session.h"
+#include "base/log.h"
+#include "memory/buffer.h"
+#include "support/pci_copy_device.h"
+#include "unit/manual_reactor.h"
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+namespace {
+
+using namespace mqblk;
+using namespace mqblk::test;
+namespace vu = wire::vfio_user;
+using Outcome = pci::VfioUserSession::Outcome;
+
+class Nowhere final : public pci::InterruptSink, public pci::DmaMessenger {
+  public:
+    bool deliver(pci::InterruptType type, unsigned vector) noexcept override {
+        return session != nullptr && session->deliver(type, vector);
+    }
+    void gone_changed(bool) noexcept override {}
+    bool dma_read(std::uint64_t address, std::span<std::byte> to) noexcept override {
+        std::ranges::fill(to, static_cast<std::byte>(address));
+        return address % 3 != 0;
+    }
+    bool dma_write(std::uint64_t address, std::span<const std::byte>) noexcept override { return address % 3 != 1; }
+    pci::VfioUserSession* session = nullptr;
+};
+
+struct World {
+    World() {
+        set_log_level(LogLevel::off);
+        if (!core.start(memory::Backing::shared)) std::abort();
+        if (::ftruncate(unsealed.get(), 1 << 16) != 0 || ::pipe(pipe_ends) != 0) std::abort();
+    }
+    ManualClock clock;
+    SeededRandom random{1};
+    ManualReactor reactor{clock, random};
+    pci::HostMemory memory;
+    Nowhere nowhere;
+    pci::FunctionCore core{reactor, memory, nowhere, std::make_unique<CopyDevice>()};
+    memory::Buffer sealed = memory::Buffer::allocate(1 << 20, memory::Backing::shared).value();
+    pci::OwnedFd unsealed{::memfd_create("fuzz", 0)};
+    pci::OwnedFd event{::eventfd(0, EFD_NONBLOCK)};
+    int pipe_ends[2] = {-1, -1};
+
+    /// A copy of one of the descriptors that a client may have.
+    [[nodiscard]] int descriptor(unsigned which) const {
+        const int all[] = {sealed.fd(), event.get(), unsealed.get(), pipe_ends[1], event.get(), sealed.fd(), 1, 0};
+        return all[which % 8];
+    }
+};
+
+std::size_t open_descriptors() {
+    std::size_t count = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+    return count;
+}
+
+/// False when the session is over.
+bool carry_out(World& world, pci::VfioUserSession& session, pci::Message message) {
+    pci::Reply reply;
+    const vu::Header request = message.header;
+    Outcome outcome = session.handle(std::move(message), reply);
+    for (int i = 0; i < 100 && outcome == Outcome::pending; ++i) {
+        world.reactor.run_once(Reactor::Sleep::no);
+        outcome = session.resume(reply);
+    }
+    if (outcome == Outcome::pending) std::abort();  // nobody holds anything here
+    if (outcome == Outcome::replied) {
+        const bool fits = reply.header.message_size == sizeof reply.header + reply.payload.size() &&
+                          reply.header.message_id == request.message_id && reply.header.command == request.command;
+        const bool error = (reply.header.flags & vu::flag_error) != 0;
+        if (!fits || error != (reply.header.error != 0) || (error && !reply.payload.empty())) std::abort();
+    }
+    world.reactor.run_once(Reactor::Sleep::no);
+    return outcome != Outcome::breach;
+}
+
+void as_messages(World& world, pci::VfioUserSession& session, std::span<const std::uint8_t> bytes) {
+    pci::Message version;
+    version.header = {.message_id = 0, .command = 1, .message_size = 20, .flags = 0, .error = 0};
+    version.payload.resize(4);
+    if (!carry_out(world, session, std::move(version))) return;
+    while (bytes.size() >= 4) {
+        pci::Message message;
+        const std::size_t length = std::min<std::size_t>(bytes[1], bytes.size() - 4);
+        message.header = {.message_id = 7,
+                          .command = static_cast<std::uint16_t>(bytes[0] & 31),
+                          .message_size = static_cast<std::uint32_t>(sizeof message.header + length),
+                          .flags = (bytes[0] & 0x80u) != 0 ? vu::flag_no_reply : 0,
+                          .error = 0};
+        for (unsigned i = 0; i < (bytes[2] & 15u); ++i) message.fds.emplace_back(::dup(world.descriptor(bytes[3] + i)));
+        const auto data = std::as_bytes(bytes.subspan(4, length));
+        message.payload.assign(data.begin(), data.end());
+        bytes = bytes.subspan(4 + length);
+        if (!carry_out(world, session, std::move(message))) return;
+    }
+}
+
+void as_stream(World& world, pci::VfioUserSession& session, std::span<const std::uint8_t> bytes) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) std::abort();
+    const pci::OwnedFd client(ends[0]);
+    pci::MessageSocket server{pci::OwnedFd(ends[1])};
+    while (bytes.size() > 1) {
+        const std::size_t length = std::min<std::size_t>(1 + (bytes[0] & 63u), bytes.size() - 1);
+        iovec place{const_cast<std::uint8_t*>(bytes.data()) + 1, length};
+        msghdr header{};
+        header.msg_iov = &place;
+        header.msg_iovlen = 1;
+        alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int))] = {};
+        if ((bytes[0] & 64) != 0) {
+            header.msg_control = control;
+            header.msg_controllen = sizeof control;
+            cmsghdr* const part = CMSG_FIRSTHDR(&header);
+            part->cmsg_level = SOL_SOCKET;
+            part->cmsg_type = SCM_RIGHTS;
+            part->cmsg_len = CMSG_LEN(sizeof(int));
+            const int fd = world.descriptor(bytes[0]);
+            std::memcpy(CMSG_DATA(part), &fd, sizeof fd);
+        }
+        if (::sendmsg(client.get(), &header, MSG_NOSIGNAL) < 0) return;
+        bytes = bytes.subspan(1 + length);
+        for (;;) {
+            pci::Message message;
+            const auto state = server.receive(message);
+            if (state == pci::MessageSocket::State::waiting) break;
+            if (state != pci::MessageSocket::State::whole || !carry_out(world, session, std::move(message))) return;
+        }
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+    if (size < 2) return 0;
+    static World& world = *new World;
+    static std::size_t descriptors = 0;
+    {
+        pci::VfioUserSession session(world.core, world.memory, world.nowhere, (bytes[0] & 2) != 0);
+        world.nowhere.session = &session;
+        const std::span rest(bytes + 1, size - 1);
+        (bytes[0] & 1) != 0 ? as_stream(world, session, rest) : as_messages(world, session, rest);
+        world.core.set_gone(false);
+        session.end();
+        if (!session.ended() || world.memory.regions() != 0 || session.memory().regions() != 0) std::abort();
+        world.nowhere.session = nullptr;
+    }
+    if (world.core.interrupt_type() != pci::InterruptType::none || world.core.areas_mapped()) std::abort();
+    static unsigned runs = 0;
+    if (runs++ % 256 == 0) {
+        const std::size_t now = open_descriptors();
+        if (descriptors != 0 && now > descriptors) std::abort();
+        descriptors = now;
+    }
+    return 0;
+}

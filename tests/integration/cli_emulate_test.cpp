@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// emulate: a card on a socket, reached as another process reaches it, and refusals in one sentence.
+#include "pci/vfio_user_client.h"
+#include "program.h"
+#include "wire/skd.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace mqblk::test {
+namespace {
+
+using testing::HasSubstr;
+
+class EmulateTest : public testing::Test {
+  protected:
+    std::vector<std::string> arguments(std::vector<std::string> more) const {
+        more.insert(more.begin(), {"emulate", "skd", "--socket", socket_});
+        return more;
+    }
+    void expect_refusal(const std::vector<std::string>& words, int code, const std::string& part) {
+        const auto ended = run_program(words);
+        EXPECT_EQ(ended.code, code) << ended.err;
+        EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+        EXPECT_THAT(ended.err, HasSubstr(part));
+        EXPECT_NE(::access(socket_.c_str(), F_OK), 0);
+    }
+
+    TemporaryDirectory dir_;
+    std::string socket_ = dir_.file("skd.sock");
+};
+
+TEST_F(EmulateTest, ServesTheCardToOneClientAfterTheOther) {
+    Running server(arguments({"ram://?size=8M"}));
+    ASSERT_EQ(server.wait_for_line("ready"), "ready") << server.output();
+    EXPECT_THAT(server.output(), HasSubstr("S1120 with ram://?size=8M, 8192KiB, at " + socket_));
+    for (int i = 0; i < 3; ++i) {
+        auto function = pci::open_vfio_user(socket_);
+        ASSERT_TRUE(function) << function.error().message();
+        EXPECT_EQ(pci::read_id(**function).vendor, wire::skd::pci_vendor_id);
+        EXPECT_EQ((*function)->interrupt_counts().msix, wire::skd::msix_vectors);
+        const pci::Bar bar = (*function)->bar(wire::skd::register_bar).value();
+        EXPECT_EQ(wire::skd::state_of(bar.read32(wire::skd::reg::status)), wire::skd::DriveState::init);
+        EXPECT_EQ(bar.read32(wire::skd::reg::int_mask_host), wire::skd::mask_all)
+            << "a client that left is a power cycle";
+        bar.write32(wire::skd::reg::int_mask_host, 0);
+        bar.write32(wire::skd::reg::msg_to_device, wire::skd::make_message(wire::skd::MessageType::fitfw_init));
+        EXPECT_EQ(bar.read32(wire::skd::reg::msg_from_device), 0x01100000u);
+    }
+    EXPECT_EQ(server.end(SIGTERM), 0);
+    EXPECT_NE(::access(socket_.c_str(), F_OK), 0) << "the socket is removed";
+}
+
+TEST_F(EmulateTest, SaysItInJsonAndEndsOnCtrlC) {
+    Running server(arguments({"null://?size=1G", "--profile", "s1120", "--fault", "lost@7", "--json"}));
+    const auto line = server.wait_for_line("{");
+    const auto report = nlohmann::json::parse(line);
+    EXPECT_EQ(report["ready"], true);
+    EXPECT_EQ(report["socket"], socket_);
+    EXPECT_EQ(report["bytes"], 1u << 30);
+    EXPECT_EQ(server.end(SIGINT), 0);
+}
+
+TEST_F(EmulateTest, RefusesInOneSentence) {
+    expect_refusal({"emulate", "skd", "ram://?size=8M"}, 2, "--socket");
+    expect_refusal({"emulate", "--socket", socket_}, 2, "subcommand");
+    expect_refusal(arguments({}), 2, "DISK-URI");
+    expect_refusal(arguments({"ram://?size=8M", "--profile", "fast"}), 2, "profile=fast: must be none or s1120");
+    expect_refusal(arguments({"ram://?size=8M", "--fault", "explode"}), 2, "no such kind");
+    expect_refusal(arguments({"ram://?size=8M&block=4096"}), 1, "blocks are 4096 bytes");
+    expect_refusal(arguments({"ram://?size=8"}), 2, "size=8");
+    socket_ = dir_.file("none/skd.sock");
+    expect_refusal(arguments({"ram://?size=8M"}), 1, "none/skd.sock");
+}
+
+}  // namespace
+}  // namespace mqblk::test
