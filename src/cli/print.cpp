@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/print.h"
 
+#include "base/printable.h"
 #include "cli/standard_output.h"
 
 #include <unistd.h>
@@ -31,8 +32,7 @@ void complain(std::string_view message) noexcept {
     std::string line("mqblk: ");
     line += message;
     std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-    line += '\n';
-    write_error(line);
+    write_error(printable(line) + '\n');
 }
 
 }  // namespace mqblk::cli
