@@ -21,7 +21,7 @@ GUEST_SIDE = Path(__file__).parent.parent / "guest"
 QEMU = "qemu-system-x86_64"
 NO_QEMU = f"there is no {QEMU}; install the package qemu-system-x86, or run ./test guest as root, which does"
 BOOT_S = 120
-TEST_S = 300
+TEST_S = 900
 APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic no_timer_check mitigations=off nokaslr tsc=reliable "
           "random.trust_cpu=on cryptomgr.notests audit=0 net.ifnames=0 rdinit=/init")
 
