@@ -194,7 +194,6 @@ class NvmeTcpStream {
     static constexpr std::uint32_t least_window = 16384;  // a chunk with less room left is not read into any more
     [[nodiscard]] bool make_room() noexcept;
     [[nodiscard]] std::size_t receive_segments(std::span<Segment>, std::size_t& direct) const noexcept;
-    void drain() noexcept;
     void parse() noexcept;
     [[nodiscard]] bool parse_header() noexcept;
     [[nodiscard]] bool begin_data() noexcept;
@@ -206,6 +205,7 @@ class NvmeTcpStream {
     void violate(const wire::nvme_tcp::Violation&, std::span<const std::byte> offending) noexcept;
     void end(int error_number) noexcept;
     void drop_chunk() noexcept;
+    [[nodiscard]] bool unused() const noexcept;
     [[nodiscard]] std::uint32_t available() const noexcept { return end_ - begin_; }
 
     // Sending (nvme_tcp_transmit.cpp).
