@@ -17,8 +17,12 @@ void write_output(std::string_view text) noexcept {
     if (!text.empty() && std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) note_output_error(errno);
 }
 
-void write_error(std::string_view text) noexcept {
+void flush_output() noexcept {
     if (std::fflush(stdout) != 0) note_output_error(errno);
+}
+
+void write_error(std::string_view text) noexcept {
+    flush_output();
     while (!text.empty()) {
         const auto put = ::write(STDERR_FILENO, text.data(), text.size());
         if (put < 0 && errno == EINTR) continue;

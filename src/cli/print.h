@@ -14,6 +14,8 @@ namespace mqblk::cli {
 
 /// To standard output, buffered by stdio.
 void write_output(std::string_view text) noexcept;
+/// What is buffered, now.
+void flush_output() noexcept;
 /// To standard error at once, after what standard output holds so far.
 void write_error(std::string_view text) noexcept;
 

@@ -70,7 +70,8 @@ TEST(Cli, RefusesWrongCommandLines) {
     expect_refusal({"bench", "null://?size=1M", "--offset", "2M"}, 2, "use a smaller --offset");
     expect_refusal({"bench", "ram://?size=1M&ro=1", "--rw", "randwrite"}, 2, "write-protected");
     expect_refusal({"bench", "null://", "--rw", "trim", "--verify"}, 2, "--verify cannot check");
-    expect_refusal({"info", "ram:/x"}, 2, "expected \"://\" after the scheme at character 4");
+    expect_refusal({"info", "ram:/x"}, 2,
+                   "expected \"://\" after the scheme (a plain file is file:///PATH) at character 4");
     expect_refusal({"info", "ram://?size=1M&colour=red"}, 2, "ram: unknown option \"colour\"; allowed: size, block");
     expect_refusal({"info", "ram://?size=1000"}, 2, "must be a multiple of the block of 512 bytes");
     expect_refusal({"info", "rma://"}, 2, "did you mean \"ram\"?");

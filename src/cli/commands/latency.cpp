@@ -65,7 +65,7 @@ class LatencyCommand final : public Command {
         print("{}: bs={}, depth=1, {} I/Os in {} ms{}\n{}\n{}", mode, work_.block_bytes, direction.ios,
               std::chrono::round<std::chrono::milliseconds>(result.total.runtime).count(), result.ending(),
               latency_line(direction.latency), percentile_lines(direction.latency));
-        std::fflush(stdout);
+        flush_output();
     }
 
     std::string uri_;
