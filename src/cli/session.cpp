@@ -91,7 +91,7 @@ Result<std::uint64_t> run_over_range(Session& session, Progress& progress, const
         if (bio->status != Status::ok) {
             const Errc code = bio->status == Status::not_supported ? Errc::not_supported : Errc::io;
             return fail(code, fmt::format("{}: {} of {} bytes at byte {} failed: {}", name, to_string(op), step,
-                                              range.offset + done, to_string(bio->status)));
+                                          range.offset + done, to_string(bio->status)));
         }
         done += step;
         progress.update(done, range.bytes);

@@ -63,8 +63,8 @@ struct Range {
                                           std::optional<std::uint64_t> length);
 
 /// Carries out one operation without data over a range, in pieces that a signal can stop between. Returns the bytes
-/// done; not_supported: the device refused the operation itself. After a second signal (Signals::gave_up) one request is
-/// still in flight: leave the process.
+/// done; not_supported: the device refused the operation itself. After a second signal (Signals::gave_up) one request
+/// is still in flight: leave the process.
 [[nodiscard]] Result<std::uint64_t> run_over_range(Session&, Progress&, const std::string& name, Device&, Op, Range,
                                                    std::uint8_t flags);
 

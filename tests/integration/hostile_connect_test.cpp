@@ -143,5 +143,44 @@ TEST(HostileConnect, ADefiniteRefusalEndsReconnecting) {
     host.shut_down(**controller);
 }
 
+/// Connecting to a target whose controller is described wrongly.
+struct BadController {
+    const char* name;
+    std::function<void(nvme::IdentifyController&)> spoil;
+    const char* says;
+};
+class HostileController : public testing::TestWithParam<BadController> {};
+TEST_P(HostileController, IsRefusedWithASentence) {
+    ScriptedTarget target({.controller = GetParam().spoil});
+    HostSide host;
+    auto options = patient_options();
+    options.keep_alive = 5s;
+    const auto controller = host.connect(target.port(), ScriptedTarget::nqn, options);
+    ASSERT_FALSE(controller);
+    EXPECT_NE(controller.error().message().find(GetParam().says), std::string::npos) << controller.error().message();
+}
+INSTANTIATE_TEST_SUITE_P(
+    Identify, HostileController,
+    testing::Values(BadController{"another_id", [](auto& c) { c.cntlid = 2; }, "identifier differs"},
+                    BadController{"no_keep_alive", [](auto& c) { c.kas = 0; }, "no keep-alive"},
+                    BadController{"in_capsule_offset", [](auto& c) { c.icdoff = 1; }, "at an offset"},
+                    BadController{"no_sgls", [](auto& c) { c.sgls = 0; }, "SGL"},
+                    BadController{"small_capsules", [](auto& c) { c.ioccsz = 3; }, "capsules"},
+                    BadController{"entry_size", [](auto& c) { c.sqes = 0x77; }, "64 bytes"}),
+    [](const auto& of) { return std::string(of.param.name); });
+
+TEST(HostileConnect, WrongNqnIsExplained) {
+    ScriptedTarget target({});
+    HostSide host;
+    const auto controller = host.connect(target.port(), "nqn.2026-01.test:other", patient_options());
+    ASSERT_FALSE(controller);
+    EXPECT_EQ(controller.error().code(), Errc::not_found);
+    const std::string where = "127.0.0.1:" + std::to_string(target.port());
+    EXPECT_NE(controller.error().message().find(where + " has no subsystem 'nqn.2026-01.test:other'; 'mqblk discover " +
+                                                where + "'"),
+              std::string::npos)
+        << controller.error().message();
+}
+
 }  // namespace
 }  // namespace mqblk::test

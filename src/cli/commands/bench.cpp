@@ -6,6 +6,7 @@
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "cli/session.h"
 
 #include <fmt/format.h>
@@ -69,7 +70,7 @@ class BenchCommand final : public Command {
             } else {
                 jobs.push_back(job_json(work_, *result, result->total, "bench"));
             }
-            print("{}\n", report_json(std::move(jobs)).dump(2));
+            print_json(report_json(std::move(jobs)));
         } else {
             print("{}", bench_text(work_, *result, "bench"));
         }

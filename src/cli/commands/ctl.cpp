@@ -7,6 +7,7 @@
 #include "cli/control_socket.h"
 #include "cli/names.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "registry/target_config.h"
 
 #include <fmt/format.h>
@@ -68,7 +69,7 @@ class CtlCommand final : public Command {
         }
         auto request = make_request();
         if (!request) return std::unexpected(request.error());
-        const auto text = ask_control(socket_, request->dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+        const auto text = ask_control(socket_, json_text(*request, json_one_line));
         if (!text) return std::unexpected(text.error());
         const auto answer = ordered_json::parse(*text, nullptr, false);
         if (!answer.is_object() || !answer.contains("ok")) {
@@ -81,7 +82,7 @@ class CtlCommand final : public Command {
         const auto result = answer.value("result", ordered_json::object());
         if (command_ == "save") return save(result);
         if (invocation.json) {
-            print("{}\n", result.dump(2));
+            print_json(result);
         } else {
             print_result(result);
         }
@@ -136,7 +137,7 @@ class CtlCommand final : public Command {
     }
 
     Result<int> save(const ordered_json& config) const {
-        const auto text = config.dump(2) + "\n";
+        const auto text = json_text(config) + "\n";
         if (file_ == "-") {
             print("{}", text);
             return exit_ok;

@@ -5,6 +5,7 @@
 #include "cli/commands/commands.h"
 #include "cli/names.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "cli/session.h"
 #include "driver/nvme/host_identity.h"
 #include "registry/services.h"
@@ -76,7 +77,7 @@ class DiscoverCommand final : public Command {
                                    {"subnqn", entry.nqn},
                                    {"traddr", entry.address}});
             }
-            print("{}\n", ordered_json{{"device", address_}, {"records", std::move(records)}}.dump(2));
+            print_json(ordered_json{{"device", address_}, {"records", std::move(records)}});
             return exit_ok;
         }
         for (const auto& entry : *entries) {
@@ -115,7 +116,7 @@ class ListCommand final : public Command {
             }
         }
         if (invocation.json) {
-            print_json(all);
+            print_list_json(all);
         } else {
             print_table(all);
         }
@@ -151,7 +152,7 @@ class ListCommand final : public Command {
         return {};
     }
 
-    static void print_json(const std::vector<ListedNamespace>& all) {
+    static void print_list_json(const std::vector<ListedNamespace>& all) {
         auto list = ordered_json::array();
         for (const auto& ns : all) {
             list.push_back({{"uri", ns.uri},
@@ -163,7 +164,7 @@ class ListCommand final : public Command {
                             {"serial", ns.serial},
                             {"uuid", ns.uuid}});
         }
-        print("{}\n", ordered_json{{"namespaces", std::move(list)}}.dump(2));
+        print_json(ordered_json{{"namespaces", std::move(list)}});
     }
 
     static void print_table(const std::vector<ListedNamespace>& all) {

@@ -4,8 +4,11 @@
 // driver in another process. The main thread runs the model; a signal ends it in order.
 #include "cli/commands/commands.h"
 #include "cli/numbers.h"
+#include "cli/print.h"
+#include "cli/print_json.h"
 #include "cli/session.h"
 #include "cli/signals.h"
+#include "cli/standard_output.h"
 #include "device/skd/card.h"
 #include "pci/vfio_user_server.h"
 
@@ -13,7 +16,6 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -28,7 +30,7 @@ class EmulateCommand final : public Command {
         app.fallthrough();
         app.add_option("--socket", socket_, "UNIX socket to make, for one client after the other")->required();
         app.add_flag("--poll", poll_, "Never sleep");
-        auto* skd = app.add_subcommand("skd", "The sTec S1120 PCIe SSD, for Linux's skd driver and for skd+vfio-user");
+        auto* skd = app.add_subcommand("skd", "The sTec S1120 PCIe SSD, for Linux's skd driver");
         skd->add_option("DISK-URI", disk_, "The device that is its flash; blocks of 512 bytes")->required();
         skd->add_option("--profile", profile_, "Timing: none, as fast as it goes, or s1120, the published figures")
             ->capture_default_str();
@@ -79,17 +81,16 @@ class EmulateCommand final : public Command {
         if (invocation.json) {
             const nlohmann::ordered_json report{{"ready", true},   {"model", "skd"},      {"socket", socket_},
                                                 {"device", disk_}, {"bytes", disk_bytes}, {"profile", profile_}};
-            fmt::print("{}\n", report.dump());
+            print_json(report, json_one_line);
         } else {
-            fmt::print("S1120 with {}, {}, at {}\n", disk_, binary_bytes(disk_bytes), socket_);
-            fmt::print("  mqblk bench skd+vfio-user://{}\n", socket_);
-            fmt::print(
+            print("S1120 with {}, {}, at {}\n", disk_, binary_bytes(disk_bytes), socket_);
+            print(
                 "  qemu-system-x86_64 -device '{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"type\":\"unix\","
                 "\"path\":\"{}\"}}}}' ...\n",
                 socket_);
-            fmt::print("ready\n");
+            print("ready\n");
         }
-        std::fflush(stdout);
+        flush_output();
     }
 
     std::string socket_, disk_, profile_ = "none", serial_;

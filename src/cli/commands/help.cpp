@@ -3,6 +3,7 @@
 // help: what URIs can name and what exit codes mean, from the tables that the program itself uses.
 #include "cli/commands/commands.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "registry/schemes.h"
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ class HelpCommand final : public Command {
             for (const auto& info : commands()) print("{:<12} {}\n", info.name, info.summary);
             print("\n`mqblk COMMAND --help` for each; `mqblk help uris` for what URIs name.\n");
         } else if (invocation.json) {
-            print("{}\n", schemes_as_json().dump(2));
+            print_json(schemes_as_json());
         } else if (markdown_) {
             print("{}", registry::describe_schemes(true));
         } else {

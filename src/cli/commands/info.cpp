@@ -6,6 +6,7 @@
 #include "block/queue.h"
 #include "cli/commands/commands.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "cli/session.h"
 #include "registry/services.h"
 
@@ -92,7 +93,7 @@ class InfoCommand final : public Command {
             nlohmann::ordered_json report{{"uri", uri_}, {"identity", as_json(identity)}, {"queue", as_json(queue)}};
             if (!details.empty()) report["details"] = as_json(details);
             if (controller) report["controller"] = as_json(controller_details);
-            print("{}\n", report.dump(2));
+            print_json(report);
             return exit_ok;
         }
         print_section(uri_, identity);

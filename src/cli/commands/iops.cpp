@@ -6,6 +6,7 @@
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "cli/session.h"
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ class IopsCommand final : public Command {
         if (invocation.json) {
             auto jobs = nlohmann::ordered_json::array();
             jobs.push_back(job_json(work_, *result, result->total, "iops"));
-            print("{}\n", report_json(std::move(jobs)).dump(2));
+            print_json(report_json(std::move(jobs)));
         } else {
             print("{}{}\n",
                   iops_line(to_string(direction), result->total.directions[static_cast<std::size_t>(direction)],

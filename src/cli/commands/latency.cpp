@@ -6,6 +6,7 @@
 #include "cli/bench/report.h"
 #include "cli/commands/commands.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "cli/session.h"
 
 #include <fmt/format.h>
@@ -53,7 +54,7 @@ class LatencyCommand final : public Command {
                 print_text(mode, *result, result->total.directions[static_cast<std::size_t>(direction)]);
             }
             const bool last = result->exit_code() != exit_ok || read_only_ || direction == Direction::write;
-            if (last && invocation.json) print("{}\n", report_json(std::move(jobs)).dump(2));
+            if (last && invocation.json) print_json(report_json(std::move(jobs)));
             code = end_bench(*result);
             if (last) break;
         }

@@ -5,6 +5,7 @@
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/transfer/move.h"
@@ -36,7 +37,7 @@ class FlushCommand final : public Command {
         if (auto ok = (*end)->sync(); !ok) return std::unexpected(ok.error());
         const auto seconds = std::chrono::duration<double>(SteadyClock::read() - begun).count();
         if (invocation.json) {
-            print("{}\n", nlohmann::ordered_json{{"command", "flush"}, {"seconds", seconds}}.dump(2));
+            print_json(nlohmann::ordered_json{{"command", "flush"}, {"seconds", seconds}});
         } else {
             print("flushed\n");
         }

@@ -8,6 +8,7 @@
 #include "cli/control_server.h"
 #include "cli/names.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/standard_output.h"
@@ -171,7 +172,7 @@ class ServeCommand final : public Command {
                                 {"uris", std::move(uris)}});
             }
             const nlohmann::ordered_json report{{"ready", true}, {"namespaces", std::move(list)}};
-            print("{}\n", report.dump());
+            print_json(report, json_one_line);
         } else {
             print_namespaces(namespaces, addresses);
             print("ready\n");

@@ -3,6 +3,7 @@
 // version: of the program, the compiler and the kernel.
 #include "cli/commands/commands.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 
 #include <fmt/format.h>
 #include <sys/utsname.h>
@@ -23,7 +24,7 @@ class VersionCommand final : public Command {
         if (invocation.json) {
             const nlohmann::ordered_json report{
                 {"mqblk version", "mqblk-" MQBLK_VERSION}, {"compiler", __VERSION__}, {"kernel", system.release}};
-            print("{}\n", report.dump(2));
+            print_json(report);
         } else {
             print("mqblk-{}\ncompiler {}\nkernel {}\n", MQBLK_VERSION, __VERSION__, system.release);
         }

@@ -4,6 +4,7 @@
 #include "base/steady_clock.h"
 #include "base/units.h"
 #include "cli/print.h"
+#include "cli/print_json.h"
 #include "cli/signals.h"
 #include "cli/standard_output.h"
 
@@ -82,7 +83,7 @@ void report_moved(const Invocation& invocation, std::string_view command, const 
                                       {"bw_bytes", static_cast<std::uint64_t>(rate)},
                                       {"complete", moved.signal == 0}};
         if (moved.unanswered != 0) report["unanswered"] = moved.unanswered;
-        print("{}\n", report.dump(2));
+        print_json(report);
         return;
     }
     std::string ending = moved.signal == 0 ? "" : ", interrupted";
