@@ -45,7 +45,7 @@ TEST(TargetConfig, RefusesWhatIsWrong) {
     const Case cases[] = {
         {"", "configuration: text: is not JSON"},
         {"[1]", "configuration: top: must be an object"},
-        {"{\"version\":2}", "configuration: top: \"version\" must be a number from 1 to 1"},
+        {"{\"version\":2}", "configuration: top: \"version\" must be 1"},
         {"{\"x\":2}", "configuration: top: \"x\" is not known"},
         {"{\"subsystems\":{}}", "configuration: top: \"subsystems\" must be a list"},
         {"{\"subsystems\":[1]}", "configuration: subsystems[0]: must be an object"},

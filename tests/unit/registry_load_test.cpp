@@ -119,7 +119,9 @@ TEST_F(LoadTest, HostileRequestsGetOneSentence) {
         refused(R"({"command":"list","config":)" + nested(depth, R"({"a":)", "0").substr(0, depth * 6));
     }
     refused(R"({"command":"load","config":)" + nested(20, "[", "]") + "}");
-    EXPECT_EQ(call(R"({"command":"list","x":"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"[["})")["ok"], true);
+    EXPECT_THAT(call(R"({"command":"list","x":"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"[["})")["error"],
+                testing::HasSubstr("\"x\" is not known"))
+        << "brackets in a text are no depth";
     for (const char* number : {"1e999", "-1", "1.5", "18446744073709551616", "99999999999999999999999999999", "1e-999",
                                "4294967295", "true", "null", "\"1\"", "[1]", "{}"}) {
         refused(fmt::format(R"({{"command":"remove","nsid":{}}})", number));
@@ -149,8 +151,11 @@ TEST_F(LoadTest, HostileRequestsGetOneSentence) {
 TEST_F(LoadTest, SmallerAndLargerAgain) {
     ASSERT_EQ(load(subsystem(a, ns(1, "ram://?size=1M"))), "");
     const auto resize = [&](std::uint64_t bytes) {
-        return call(fmt::format(R"({{"command":"resize","nqn":"{}","nsid":1,"bytes":{}}})", a, bytes))["ok"] == true;
+        return call(fmt::format(R"({{"command":"resize","nqn":"{}","nsid":1,"bytes":{},"shrink":true}})", a,
+                                bytes))["ok"] == true;
     };
+    EXPECT_THAT(call(fmt::format(R"({{"command":"resize","nqn":"{}","nsid":1,"bytes":512}})", a)).dump(),
+                testing::HasSubstr("--shrink"));
     EXPECT_TRUE(resize(512 << 10));
     EXPECT_EQ(device(a, 1)->sectors(), 1024u);
     EXPECT_TRUE(resize(16 << 20));

@@ -70,7 +70,7 @@ TEST(Options, SaysWhatIsWrong) {
          "x: size=1X: must be a number of bytes, with k, M, G or T for powers of 1024, such as 4096, 128k or 1G"},
         {"x://?size=2G", "x: size=2G: must be from 1k to 1G"},
         {"x://?size=[ram://]", "x: size=ram://: must be a plain value, not a URI"},
-        {"x://?wait=5", "x: wait=5: must be a number with ns, us, ms, s or m, such as 10us or 2s"},
+        {"x://?wait=5", "x: wait=5: must be a number with ns, us, ms, s, m or h, such as 10us or 2s"},
         {"x://?wait=2s", "x: wait=2s: must be from 0 to 1s"},
         {"x://?count=-1", "x: count=-1: must be a number from 0 to 10"},
         {"x://?count=11", "x: count=11: must be a number from 0 to 10"},
@@ -128,7 +128,7 @@ TEST(Context, RefusesWhatCannotBeOpened) {
         const char* part;
     };
     const Case cases[] = {
-        {"rm://?size=1M", Errc::not_found, "no kind of device is called \"rm\" (did you mean \"ram\"?)"},
+        {"rm://?size=1M", Errc::invalid_argument, "no kind of device is called \"rm\" (did you mean \"ram\"?)"},
         {"ram://", Errc::invalid_argument, "option \"size\" is required, such as size=64M"},
         {"ram://?size=1000", Errc::invalid_argument, "must be a multiple of the block of 512 bytes, such as 1024"},
         {"ram://?size=4608&block=4096", Errc::invalid_argument, "multiple of the block of 4096 bytes, such as 8192"},

@@ -95,11 +95,11 @@ TEST(Units, ErrorsNameOptionValueAndRemedy) {
         ASSERT_FALSE(parsed) << text;
         EXPECT_EQ(parsed.error().message(), std::string("size=") + text + ": the number is too large");
     }
-    for (const char* text : {"5", "10", "1h", "us", "-1us", "1.5s", "1 s"}) {
+    for (const char* text : {"5", "10", "1d", "us", "-1us", "1.5s", "1 s"}) {
         const auto parsed = parse_duration("latency", text);
         ASSERT_FALSE(parsed) << text;
         EXPECT_EQ(parsed.error().message(),
-                  std::string("latency=") + text + ": must be a number with ns, us, ms, s or m, such as 10us or 2s");
+                  std::string("latency=") + text + ": must be a number with ns, us, ms, s, m or h, such as 10us or 2s");
     }
     EXPECT_FALSE(parse_duration("latency", "153722868m"));
     EXPECT_TRUE(parse_duration("latency", "153722867m"));

@@ -76,11 +76,17 @@ TEST(Uri, SaysWhatIsWrongAndWhere) {
         const char* message;
     };
     const Case cases[] = {
-        {"", "URI \"\": expected a scheme such as \"ram\" (lower-case letters) at character 1"},
-        {"RAM://", "URI \"RAM://\": expected a scheme such as \"ram\" (lower-case letters) at character 1"},
-        {"ram", "URI \"ram\": expected \"://\" after the scheme at character 4"},
-        {"ram:/x", "URI \"ram:/x\": expected \"://\" after the scheme at character 4"},
-        {"nvme+://x", "URI \"nvme+://x\": expected a transport such as \"tcp\" (lower-case letters) at character 6"},
+        {"",
+         "URI \"\": expected a scheme such as \"ram\" (lower-case letters; a plain file is file:///PATH) at character "
+         "1"},
+        {"RAM://",
+         "URI \"RAM://\": expected a scheme such as \"ram\" (lower-case letters; a plain file is file:///PATH) at "
+         "character 1"},
+        {"ram", "URI \"ram\": expected \"://\" after the scheme (a plain file is file:///PATH) at character 4"},
+        {"ram:/x", "URI \"ram:/x\": expected \"://\" after the scheme (a plain file is file:///PATH) at character 4"},
+        {"nvme+://x",
+         "URI \"nvme+://x\": expected a transport such as \"tcp\" (lower-case letters) "
+         "at character 6"},
         {"x://?=1",
          "URI \"x://?=1\": expected an option as name=value (lower-case letters, digits, \"_\", \"-\", "
          "\".\") at character 6"},
@@ -89,9 +95,11 @@ TEST(Uri, SaysWhatIsWrongAndWhere) {
          "\"-\", \".\") at character 6"},
         {"x://?a=[ram://", "URI \"x://?a=[ram://\": this \"[\" has no matching \"]\" at character 8"},
         {"x://?a=[ram://]b", "URI \"x://?a=[ram://]b\": expected \"&\" or the end after \"]\" at character 16"},
-        {"x://?a=[ram:]", "URI \"x://?a=[ram:]\": expected \"://\" after the scheme at character 12"},
+        {"x://?a=[ram:]",
+         "URI \"x://?a=[ram:]\": expected \"://\" after the scheme (a plain file is file:///PATH) at character 12"},
         {"x://?a=[y://?b=[]]",
-         "URI \"x://?a=[y://?b=[]]\": expected a scheme such as \"ram\" (lower-case letters) at character 17"},
+         "URI \"x://?a=[y://?b=[]]\": expected a scheme such as \"ram\" (lower-case letters; a plain file is "
+         "file:///PATH) at character 17"},
         {"x://?a=b]", "URI \"x://?a=b]\": a \"]\" within a value must be written %5D at character 9"},
         {"x://?a=b[c]", "URI \"x://?a=b[c]\": a \"[\" within a value must be written %5B at character 9"},
         {"x:///%4",
