@@ -22,6 +22,18 @@
 
 namespace mqblk::test {
 
+/// One small queue, no keep-alive, and no waiting for what a scripted target does.
+inline driver::nvme::HostOptions quick_options() {
+    driver::nvme::HostOptions options;
+    options.queues = 1;
+    options.depth = 32;
+    options.reconnect_delay = std::chrono::milliseconds(5);
+    options.ctrl_loss_tmo = std::chrono::seconds(20);
+    options.connect_timeout = std::chrono::seconds(10);
+    options.keep_alive = Duration::zero();
+    return options;
+}
+
 /// A reactor that a thread of its own runs until it is destroyed.
 class ReactorThread {
   public:

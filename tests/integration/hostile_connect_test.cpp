@@ -19,12 +19,9 @@ using Wire = ScriptedTarget::Wire;
 
 /// Where no test should need the time that they allow.
 driver::nvme::HostOptions patient_options() {
-    driver::nvme::HostOptions options;
-    options.queues = 1;
-    options.depth = 32;
-    options.reconnect_delay = 5ms;
+    auto options = quick_options();
     options.connect_timeout = 30s;
-    options.keep_alive = 0s;
+    options.ctrl_loss_tmo = driver::nvme::HostOptions{}.ctrl_loss_tmo;
     return options;
 }
 

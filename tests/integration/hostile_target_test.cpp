@@ -22,17 +22,6 @@ namespace nvme = wire::nvme;
 using namespace std::chrono_literals;
 using Wire = ScriptedTarget::Wire;
 
-driver::nvme::HostOptions quick_options() {
-    driver::nvme::HostOptions options;
-    options.queues = 1;
-    options.depth = 32;
-    options.reconnect_delay = 5ms;
-    options.ctrl_loss_tmo = 20s;
-    options.connect_timeout = 10s;
-    options.keep_alive = 0s;
-    return options;
-}
-
 /// How a target lies about one I/O command.
 struct Lie {
     const char* name;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The SCSI disk's media commands: data, ranges, refusals with their sense, and what a device's failures become.
+#include "driver/null/null.h"
 #include "unit/scsi_disk_harness.h"
 
 namespace mqblk::test {
@@ -42,6 +43,14 @@ TEST(ScsiDisk, ARead6OfZeroIs256Blocks) {
     cdb[0] = opcode::read_6;
     EXPECT_EQ(disk.run(cdb).command.transferred, 256u * 512);
     EXPECT_EQ(disk.run(blocks(opcode::read_10, 0, 0)).command.transferred, 0u);
+}
+
+// A transport's buffer holds what another command left in it: it must not reach this initiator.
+TEST(ScsiDisk, ADeviceThatReadsNothingReadsAsZeroes) {
+    ScsiDisk disk(driver::null::open({.bytes = 1 << 20, .disk = {}}).value());
+    const auto& read = disk.run(blocks(opcode::read_10, 3, 16), scsi_pattern(16 * 512, 7));
+    EXPECT_EQ(read.command.status, Status::good);
+    EXPECT_EQ(read.data, Bytes(16 * 512));
 }
 
 TEST(ScsiDisk, RangesAreChecked) {

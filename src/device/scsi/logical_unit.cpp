@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/scsi/logical_unit.h"
 
+#include "block/queue.h"
+
 #include <fmt/format.h>
 
 #include <bit>
@@ -43,6 +45,7 @@ LogicalUnit::LogicalUnit(std::shared_ptr<Device> device, UnitOptions options)
     can_unmap_ = limits.max_discard_sectors > 0;
     can_zero_ = limits.max_write_zeroes_sectors > 0;
     has_write_cache_ = limits.write_cache;
+    reads_nothing_ = block::reads_nothing(*device_);
     memory_mask_ = limits.dma_alignment;
     write_cache_ = has_write_cache_;
 }

@@ -41,6 +41,8 @@ class LogicalUnit {
     [[nodiscard]] bool can_unmap() const noexcept { return can_unmap_; }
     [[nodiscard]] bool can_zero() const noexcept { return can_zero_; }
     [[nodiscard]] bool has_write_cache() const noexcept { return has_write_cache_; }
+    /// A read leaves memory as it was (block::reads_nothing).
+    [[nodiscard]] bool reads_nothing() const noexcept { return reads_nothing_; }
     /// The most blocks of one UNMAP descriptor or WRITE SAME.
     static constexpr std::uint32_t max_range_blocks = 1u << 23;
     static constexpr std::uint32_t max_unmap_descriptors = 256;
@@ -64,7 +66,7 @@ class LogicalUnit {
     UnitOptions options_;
     std::uint64_t naa_ = 0;
     unsigned block_shift_ = 9;
-    bool can_unmap_ = false, can_zero_ = false, has_write_cache_ = false;
+    bool can_unmap_ = false, can_zero_ = false, has_write_cache_ = false, reads_nothing_ = false;
     std::uint32_t memory_mask_ = 0;
     std::atomic<bool> write_cache_{false}, descriptor_sense_{false}, stopped_{false};
     std::atomic<std::uint32_t> mode_generation_{0};

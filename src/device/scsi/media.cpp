@@ -45,6 +45,9 @@ void start_bio(Command& command, Op op, std::uint8_t flags, std::uint64_t lba, s
                Segments data) noexcept {
     Nexus& nexus = *command.nexus;
     const unsigned shift = nexus.unit().block_shift() - 9;
+    // A transport's buffer still holds what another command left in it.
+    if (op == Op::read && nexus.unit().reads_nothing()) [[unlikely]]
+        memory::fill(data, std::byte{0});
     Bio& bio = command.bio;
     bio.op = op;
     bio.flags = flags;
