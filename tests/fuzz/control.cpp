@@ -27,6 +27,7 @@ bool harmless(const ordered_json& json) {
             if (text.find(word) != std::string::npos) return false;
         return true;
     }
+    if (!json.is_structured()) return true;  // to iterate over it would be to iterate over itself
     for (const auto& member : json)
         if (!harmless(member)) return false;
     return true;

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace mqblk::driver::nvme {
 
@@ -16,7 +17,7 @@ class ControllerHandle final : public Controller, public std::enable_shared_from
   public:
     /// `core` is live and started.
     explicit ControllerHandle(std::shared_ptr<ControllerCore> core) : core_(std::move(core)) {}
-    ~ControllerHandle() override { core_->shutdown({}); }
+    ~ControllerHandle() override { ControllerCore::let_go(std::move(core_)); }
 
     ControllerState state() const noexcept override { return core_->state(); }
     std::string subsystem_nqn() const override { return core_->association()->terms().subsystem_nqn; }
@@ -28,7 +29,7 @@ class ControllerHandle final : public Controller, public std::enable_shared_from
   private:
     [[nodiscard]] std::shared_ptr<block::QueueSet> queues();
 
-    const std::shared_ptr<ControllerCore> core_;
+    std::shared_ptr<ControllerCore> core_;  ///< never null
     std::mutex mutex_;
     std::weak_ptr<block::QueueSet> queues_;  ///< its driver holds this handle, so this must not hold it
 };

@@ -223,4 +223,10 @@ void ControllerCore::shutdown(std::function<void()> done) {
     });
 }
 
+void ControllerCore::let_go(std::shared_ptr<ControllerCore> core) {
+    Reactor& reactor = core->reactor_;
+    core->shutdown({});
+    reactor.post([core = std::move(core)] {});
+}
+
 }  // namespace mqblk::driver::nvme

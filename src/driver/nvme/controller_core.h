@@ -60,6 +60,9 @@ class ControllerCore final : public std::enable_shared_from_this<ControllerCore>
     [[nodiscard]] std::string title() const;  ///< "'NQN' at ADDRESS"
     /// `done` (may be empty) runs in the control reactor when the controller is disconnected.
     void shutdown(std::function<void()> done);
+    /// shutdown(), and the reference is dropped in the control reactor: if it is the last, what the core holds of that
+    /// reactor goes on its thread.
+    static void let_go(std::shared_ptr<ControllerCore>);
     /// As shutdown(), in the control reactor; an attempt to connect ends now.
     void abandon();
 
