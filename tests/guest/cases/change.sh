@@ -37,7 +37,7 @@ for round in 1 2; do
     dd if=/dev/urandom of=$disk bs=1M count=16 oflag=direct status=none
     changed ctl resize 7 32M -- sized $disk 65536
     dd if=/dev/urandom of=$disk bs=1M count=32 oflag=direct status=none
-    changed ctl resize 7 8M -- sized $disk 16384
+    changed ctl resize 7 8M --shrink -- sized $disk 16384
     fails dd if=$disk of=/dev/null bs=1M skip=16 count=1 iflag=direct status=none
     changed ctl remove 7 -- gone 7
     changed ctl resize 1 $((64 + round))M -- sized $(disk $disks 1) $(((64 + round) * 2048))

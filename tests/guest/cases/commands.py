@@ -20,7 +20,8 @@ def run(test):
         linux = dict(word.split(":", 1) for word in words)
         ours = json.loads(mqblk("info", "--json", f"nvme+tcp://127.0.0.1:{server.port}/{NQN}disks/{nsid}"))["queue"]
         for name, relation in LIMITS.items():
-            theirs, own = linux[name], ours[name].replace(" ", "_")
+            theirs, own = linux[name], ours[name]
+            own = own.replace(" ", "_") if isinstance(own, str) else str(int(own))
             fits = theirs == own if relation == "=" else int(theirs) <= int(own)
             check(fits, f"{name} of namespace {nsid} is {theirs} on Linux, {own} in mqblk info")
 

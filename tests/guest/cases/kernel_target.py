@@ -161,7 +161,7 @@ class Initiator:
 
     def small_capsules(self):
         disk = self.uri(1, target=f"127.0.0.1:{self.guest.forwarded(SMALL_PORT)}")
-        check(self.info(disk)["controller"]["in_capsule_bytes"] == "4096", "more data in a capsule than the port takes")
+        check(self.info(disk)["controller"]["in_capsule_bytes"] == 4096, "more data in a capsule than the port takes")
         for size in "4k", "8k":
             mqblk("bench", disk, *MIXED, "--bs", size, "--depth", 16, "--size", 2 * MIB)
 
