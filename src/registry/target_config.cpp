@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 namespace mqblk::registry {
@@ -55,9 +56,9 @@ class ObjectReader {
     }
 
     /// An array, or an empty one.
-    const ordered_json& list(const char* name) {
+    const ordered_json& list(const char* name, bool required = false) {
         static const ordered_json empty = ordered_json::array();
-        const auto* member = find(name, false);
+        const auto* member = find(name, required);
         if (member == nullptr) return empty;
         if (!member->is_array()) complain(name, "must be a list");
         return member->is_array() ? *member : empty;
@@ -106,6 +107,27 @@ Result<NamespaceEntry> read_namespace(const ordered_json& json, const std::strin
     return entry;
 }
 
+/// Hosts tell namespaces of a subsystem apart by these.
+Result<> check_distinct(const std::vector<NamespaceEntry>& namespaces, const std::string& where) {
+    for (const auto member : {&NamespaceEntry::uuid, &NamespaceEntry::nguid}) {
+        std::set<std::string> seen;
+        for (const NamespaceEntry& entry : namespaces) {
+            std::string id = entry.*member;
+            std::erase(id, '-');
+            std::ranges::transform(id, id.begin(), [](unsigned char c) { return std::tolower(c); });
+            if (id.find_first_not_of('0') != std::string::npos && !seen.insert(id).second) {
+                return wrong_config(where, fmt::format("two namespaces have the identifier {}", id));
+            }
+        }
+    }
+    return {};
+}
+
+/// What Identify may show: ASCII without control characters (NVMe 1.4, section 1.5).
+bool is_ascii_text(const std::string& text) noexcept {
+    return std::ranges::all_of(text, [](unsigned char c) { return c >= 0x20 && c < 0x7f; });
+}
+
 Result<SubsystemEntry> read_subsystem(const ordered_json& json, std::size_t index) {
     const auto where = fmt::format("subsystems[{}]", index);
     ObjectReader reader(json, where);
@@ -117,6 +139,8 @@ Result<SubsystemEntry> read_subsystem(const ordered_json& json, std::size_t inde
     const auto& hosts = reader.list("allowed_hosts");
     const auto& namespaces = reader.list("namespaces");
     if (auto ok = reader.finish(); !ok) return std::unexpected(ok.error());
+    if (!is_ascii_text(entry.serial)) return wrong_config(where, "\"serial\" must be printable ASCII characters");
+    if (!is_ascii_text(entry.model)) return wrong_config(where, "\"model\" must be printable ASCII characters");
     for (const auto& host : hosts) {
         if (!host.is_string() || host.get_ref<const std::string&>().size() > longest_nqn_bytes) {
             return wrong_config(where,
@@ -137,6 +161,7 @@ Result<SubsystemEntry> read_subsystem(const ordered_json& json, std::size_t inde
     if (twice != entry.namespaces.end()) {
         return wrong_config(where, fmt::format("namespace {} is given twice", twice->nsid));
     }
+    if (auto ok = check_distinct(entry.namespaces, where); !ok) return std::unexpected(ok.error());
     return entry;
 }
 
@@ -150,7 +175,7 @@ Result<TargetConfig> TargetConfig::parse(std::string_view text) {
     if (json.is_discarded()) return wrong_config("text", "is not JSON");
     ObjectReader reader(json, "top");
     reader.number("version", version, version, version);
-    const auto& subsystems = reader.list("subsystems");
+    const auto& subsystems = reader.list("subsystems", true);  // {} would take everything away
     if (auto ok = reader.finish(); !ok) return std::unexpected(ok.error());
     TargetConfig config;
     for (std::size_t i = 0; i < subsystems.size(); ++i) {

@@ -94,6 +94,19 @@ TEST_F(ServeTest, DiscoverAndListShowWhatThereIs) {
     EXPECT_THAT(list.out, HasSubstr(uri(1, "data")));
 }
 
+// JSON would carry another name than was given.
+TEST_F(ServeTest, BytesThatAreNotUtf8AreRefused) {
+    serve({"null://?size=1M"});
+    const auto before = ctl({"save"}).out;
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"add", "ram://?size=1M&name=\xff"}, {"allow-host", "nqn.2000-01.a:\xff"}}) {
+        const auto refused = ctl(words);
+        EXPECT_EQ(refused.code, 2) << refused.err;
+        EXPECT_THAT(refused.err, HasSubstr("UTF-8"));
+    }
+    EXPECT_EQ(ctl({"save"}).out, before);
+}
+
 TEST_F(ServeTest, NamespacesComeGoAndGrow) {
     serve({"ram://?size=8M"});
     const auto added = ctl({"add", "null://?size=64M", "--nsid", "7", "--json"});

@@ -69,7 +69,9 @@ class CtlCommand final : public Command {
         }
         auto request = make_request();
         if (!request) return std::unexpected(request.error());
-        const auto text = ask_control(socket_, json_text(*request, json_one_line));
+        const auto line = request_line(*request);
+        if (!line) return std::unexpected(line.error());
+        const auto text = ask_control(socket_, *line);
         if (!text) return std::unexpected(text.error());
         const auto answer = ordered_json::parse(*text, nullptr, false);
         if (!answer.is_object() || !answer.contains("ok")) {
@@ -98,6 +100,15 @@ class CtlCommand final : public Command {
     void add_nqn(CLI::App& app) { app.add_option("--nqn", nqn_, "The subsystem [the target's own default]"); }
     void add_nsid(CLI::App& app) {
         app.add_option("NSID", nsid_, "The namespace")->required()->check(CLI::Range(1u, 0xfffffffeu));
+    }
+
+    /// Bytes that JSON cannot carry would name something else than was meant.
+    static Result<std::string> request_line(const ordered_json& request) {
+        try {
+            return request.dump();
+        } catch (const ordered_json::type_error&) {
+            return fail(Errc::invalid_argument, "an argument is not UTF-8; in URIs, write such bytes as %XX");
+        }
     }
 
     Result<ordered_json> make_request() {
