@@ -3,11 +3,13 @@
 
 #include "reactor/reactor.h"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <utility>
 
 namespace mqblk::pci {
 
@@ -57,6 +59,35 @@ Result<std::unique_ptr<Interrupt>> make_eventfd_interrupt(int fd, Reactor& react
     auto made = std::make_unique<EventfdInterrupt>(fd, std::move(raised), std::move(unmask));
     if (!made->watch(reactor)) return fail(Errc::not_supported, "interrupts by eventfd need a real reactor");
     return made;
+}
+
+Result<> EventfdVectors::change(InterruptType type, unsigned vectors, const Send& send) {
+    std::vector<OwnedFd> fds;
+    for (unsigned i = 0; type != InterruptType::none && i < vectors; ++i) {
+        auto fd = make_eventfd();
+        if (!fd) return std::unexpected(fd.error());
+        fds.push_back(std::move(*fd));
+    }
+    if (type_ != InterruptType::none) {
+        if (auto off = send(type_, {}); !off) return off;
+        type_ = InterruptType::none;
+        fds_.clear();
+    }
+    if (type == InterruptType::none) return {};
+    if (auto on = send(type, fds); !on) return on;
+    type_ = type;
+    fds_ = std::move(fds);
+    return {};
+}
+
+Result<std::unique_ptr<Interrupt>> EventfdVectors::interrupt(const std::string& function, unsigned vector,
+                                                             Reactor& reactor, std::function<void()> raised,
+                                                             std::function<void()> unmask_pin) const {
+    if (vector >= fds_.size()) {
+        return fail(Errc::invalid_argument, fmt::format("{}: interrupt vector {} is not enabled", function, vector));
+    }
+    if (type_ != InterruptType::intx) unmask_pin = nullptr;
+    return make_eventfd_interrupt(fds_[vector].get(), reactor, std::move(raised), std::move(unmask_pin));
 }
 
 }  // namespace mqblk::pci

@@ -118,8 +118,7 @@ class VfioFunction final : public Function, public BarAccess {
     Region config_;
     InterruptCounts counts_;
     bool can_reset_ = false;
-    InterruptType type_ = InterruptType::none;
-    std::vector<OwnedFd> eventfds_;
+    EventfdVectors vectors_;
     std::atomic<bool> lost_{false};
     std::mutex mutex_;
     std::function<void()> on_lost_;
@@ -290,37 +289,17 @@ Result<> VfioFunction::set_irqs(std::uint32_t flags, InterruptType type, std::ui
 
 Result<> VfioFunction::enable_interrupts(InterruptType type, unsigned vectors) {
     if (auto possible = check_vectors(type, vectors); !possible) return possible;
-    std::vector<OwnedFd> fds;
-    for (unsigned i = 0; type != InterruptType::none && i < vectors; ++i) {
-        auto fd = make_eventfd();
-        if (!fd) return std::unexpected(fd.error());
-        fds.push_back(std::move(*fd));
-    }
-    if (type_ != InterruptType::none) {
-        if (auto off = set_irqs(VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_TRIGGER, type_, 0, {}); !off) return off;
-        type_ = InterruptType::none;
-        eventfds_.clear();
-    }
-    if (type == InterruptType::none) return {};
-    if (auto on = set_irqs(VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER, type, vectors, fds); !on) return on;
-    type_ = type;
-    eventfds_ = std::move(fds);
-    return {};
+    return vectors_.change(type, vectors, [this](InterruptType which, std::span<const OwnedFd> fds) {
+        const auto data = fds.empty() ? VFIO_IRQ_SET_DATA_NONE : VFIO_IRQ_SET_DATA_EVENTFD;
+        return set_irqs(data | VFIO_IRQ_SET_ACTION_TRIGGER, which, static_cast<std::uint32_t>(fds.size()), fds);
+    });
 }
 
 Result<std::unique_ptr<Interrupt>> VfioFunction::interrupt(unsigned vector, Reactor& reactor,
                                                            std::function<void()> raised) {
-    if (vector >= eventfds_.size()) {
-        return fail(Errc::invalid_argument, fmt::format("{}: interrupt vector {} is not enabled", name(), vector));
-    }
-    std::function<void()> unmask;
-    if (type_ == InterruptType::intx) {
-        unmask = [this] {
-            static_cast<void>(
-                set_irqs(VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_UNMASK, InterruptType::intx, 1, {}));
-        };
-    }
-    return make_eventfd_interrupt(eventfds_[vector].get(), reactor, std::move(raised), std::move(unmask));
+    return vectors_.interrupt(name(), vector, reactor, std::move(raised), [this] {
+        static_cast<void>(set_irqs(VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_UNMASK, InterruptType::intx, 1, {}));
+    });
 }
 
 Task<Result<>> VfioFunction::reset(Reactor& reactor) {

@@ -96,8 +96,7 @@ class VfioUserFunction final : public Function, public BarAccess {
     FunctionId id_;
     VfioUserRegions regions_;
     InterruptCounts counts_;
-    InterruptType type_ = InterruptType::none;
-    std::vector<OwnedFd> eventfds_;
+    EventfdVectors vectors_;
 };
 
 /// Memory goes to the server as a file; what lies in none is offered to be asked for.
@@ -256,42 +255,24 @@ Result<> VfioUserFunction::send_interrupts(VfioUserLink& link, std::uint32_t ind
 
 Result<> VfioUserFunction::enable_interrupts(InterruptType type, unsigned vectors) {
     if (auto possible = check_vectors(type, vectors); !possible) return possible;
-    std::vector<OwnedFd> fds;
-    for (unsigned i = 0; type != InterruptType::none && i < vectors; ++i) {
-        auto fd = make_eventfd();
-        if (!fd) return std::unexpected(fd.error());
-        fds.push_back(std::move(*fd));
-    }
-    const auto way = link();
-    if (type_ != InterruptType::none) {
-        const vu::IrqSet off{sizeof off, vu::irq_set_none | vu::irq_set_trigger, static_cast<std::uint32_t>(type_) - 1,
-                             0, 0};
-        if (auto done = way->ask(vu::Command::device_set_irqs, payload_of(off), 0); !done) {
-            return std::unexpected(done.error());
-        }
-        type_ = InterruptType::none;
-        eventfds_.clear();
-    }
-    if (type == InterruptType::none) return {};
-    if (auto done = send_interrupts(*way, static_cast<std::uint32_t>(type) - 1, fds); !done) return done;
-    type_ = type;
-    eventfds_ = std::move(fds);
-    return {};
+    return vectors_.change(type, vectors,
+                           [this, way = link()](InterruptType which, std::span<const OwnedFd> fds) -> Result<> {
+                               const std::uint32_t index = static_cast<std::uint32_t>(which) - 1;
+                               if (!fds.empty()) return send_interrupts(*way, index, fds);
+                               const vu::IrqSet off{sizeof off, vu::irq_set_none | vu::irq_set_trigger, index, 0, 0};
+                               if (auto done = way->ask(vu::Command::device_set_irqs, payload_of(off), 0); !done) {
+                                   return std::unexpected(done.error());
+                               }
+                               return {};
+                           });
 }
 
 Result<std::unique_ptr<Interrupt>> VfioUserFunction::interrupt(unsigned vector, Reactor& reactor,
                                                                std::function<void()> raised) {
-    if (vector >= eventfds_.size()) {
-        return fail(Errc::invalid_argument, fmt::format("{}: interrupt vector {} is not enabled", name(), vector));
-    }
-    std::function<void()> unmask;
-    if (type_ == InterruptType::intx) {
-        unmask = [this] {
-            const vu::IrqSet request{sizeof request, vu::irq_set_none | vu::irq_set_unmask, vu::intx_irq, 0, 1};
-            link()->post(vu::Command::device_set_irqs, payload_of(request));
-        };
-    }
-    return make_eventfd_interrupt(eventfds_[vector].get(), reactor, std::move(raised), std::move(unmask));
+    return vectors_.interrupt(name(), vector, reactor, std::move(raised), [this] {
+        const vu::IrqSet request{sizeof request, vu::irq_set_none | vu::irq_set_unmask, vu::intx_irq, 0, 1};
+        link()->post(vu::Command::device_set_irqs, payload_of(request));
+    });
 }
 
 Task<Result<>> VfioUserFunction::reset(Reactor& reactor) {
@@ -330,8 +311,9 @@ Result<> VfioUserFunction::reconnect(Duration bound) {
         return std::unexpected(done.error().in("reconnect"));
     }
     if (auto done = dma().restore(); !done) return done;
-    if (type_ != InterruptType::none) {
-        if (auto done = send_interrupts(*way, static_cast<std::uint32_t>(type_) - 1, eventfds_); !done) return done;
+    if (vectors_.type() != InterruptType::none) {
+        const std::uint32_t index = static_cast<std::uint32_t>(vectors_.type()) - 1;
+        if (auto done = send_interrupts(*way, index, vectors_.fds()); !done) return done;
     }
     go_live();
     return {};

@@ -132,4 +132,12 @@ inline Status run_bio(Channel& channel, Op op, std::uint64_t sector, std::span<s
     return bio.status;
 }
 
+/// A namespace in use. What cannot be opened is an exception, which fails the test.
+struct OpenNamespace {
+    explicit OpenNamespace(driver::nvme::Controller& controller, std::uint32_t nsid = 1)
+        : device(controller.device(nsid).value()), channel(device->channel().value()) {}
+    std::shared_ptr<Device> device;
+    std::unique_ptr<Channel> channel;
+};
+
 }  // namespace mqblk::test

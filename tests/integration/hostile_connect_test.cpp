@@ -127,14 +127,11 @@ TEST(HostileConnect, ADefiniteRefusalEndsReconnecting) {
     const auto controller = host.connect(target.port(), ScriptedTarget::nqn, options);
     ASSERT_TRUE(controller) << controller.error().message();
     {
-        const auto device = (*controller)->device(1);
-        ASSERT_TRUE(device);
-        const auto channel = (*device)->channel();
-        ASSERT_TRUE(channel);
+        const OpenNamespace ns(**controller);
         std::vector<std::byte> memory(4096);
-        ASSERT_EQ(run_bio(**channel, Op::read, 0, memory), Status::ok);
+        ASSERT_EQ(run_bio(*ns.channel, Op::read, 0, memory), Status::ok);
         allowed = false;
-        EXPECT_EQ(run_bio(**channel, Op::read, 0, memory), Status::transport);
+        EXPECT_EQ(run_bio(*ns.channel, Op::read, 0, memory), Status::transport);
         EXPECT_EQ((*controller)->state(), driver::nvme::ControllerState::dead);
     }
     host.shut_down(**controller);

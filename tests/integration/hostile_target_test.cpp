@@ -173,12 +173,9 @@ TEST_P(HostileTarget, CostsItsConnectionAndEndsTheIo) {
     const auto controller = host.connect(target.port(), ScriptedTarget::nqn, quick_options());
     ASSERT_TRUE(controller) << controller.error().message();
     {
-        const auto device = (*controller)->device(1);
-        ASSERT_TRUE(device) << device.error().message();
-        const auto channel = (*device)->channel();
-        ASSERT_TRUE(channel) << channel.error().message();
+        const OpenNamespace ns(**controller);
         std::vector<std::byte> memory(lie.bytes + 64, std::byte{0x5a});
-        const Status status = run_bio(**channel, lie.op, 0, std::span(memory).first(lie.bytes));
+        const Status status = run_bio(*ns.channel, lie.op, 0, std::span(memory).first(lie.bytes));
         EXPECT_NE(status, Status::ok);
         EXPECT_EQ(not_closed, 0u);
         EXPECT_GE(told, 2u) << "it was not tried again";
@@ -189,7 +186,7 @@ TEST_P(HostileTarget, CostsItsConnectionAndEndsTheIo) {
 
         lying = false;
         std::vector<std::byte> block(4096);
-        EXPECT_EQ(run_bio(**channel, Op::read, 8, block), Status::ok);
+        EXPECT_EQ(run_bio(*ns.channel, Op::read, 8, block), Status::ok);
         EXPECT_EQ(std::memcmp(block.data(), target.memory().data() + 4096, block.size()), 0);
     }
     host.shut_down(**controller);
@@ -206,18 +203,15 @@ TEST(HostileTarget, HonestTargetWorks) {
     ASSERT_TRUE(controller) << controller.error().message();
     EXPECT_EQ((*controller)->namespaces(), std::vector<std::uint32_t>{1});
     {
-        const auto device = (*controller)->device(1);
-        ASSERT_TRUE(device) << device.error().message();
-        EXPECT_EQ((*device)->sectors(), ScriptedTarget::blocks);
-        EXPECT_EQ((*device)->limits().max_sectors, 256u);
-        const auto channel = (*device)->channel();
-        ASSERT_TRUE(channel) << channel.error().message();
+        const OpenNamespace ns(**controller);
+        EXPECT_EQ(ns.device->sectors(), ScriptedTarget::blocks);
+        EXPECT_EQ(ns.device->limits().max_sectors, 256u);
         std::vector<std::byte> written(300 * 1024), read(300 * 1024);
         for (std::size_t i = 0; i < written.size(); ++i) written[i] = static_cast<std::byte>(i * 31 + i / 999);
-        EXPECT_EQ(run_bio(**channel, Op::write, 16, written), Status::ok);
-        EXPECT_EQ(run_bio(**channel, Op::read, 16, read), Status::ok);
+        EXPECT_EQ(run_bio(*ns.channel, Op::write, 16, written), Status::ok);
+        EXPECT_EQ(run_bio(*ns.channel, Op::read, 16, read), Status::ok);
         EXPECT_TRUE(written == read);
-        EXPECT_EQ(run_bio(**channel, Op::flush, 0, {}), Status::ok);
+        EXPECT_EQ(run_bio(*ns.channel, Op::flush, 0, {}), Status::ok);
     }
     const auto wrong = (*controller)->device(2);
     ASSERT_FALSE(wrong);
@@ -244,12 +238,9 @@ TEST(HostileTarget, QueueStillTakenIsTriedAgainAtOnce) {
     const auto controller = host.connect(target.port(), ScriptedTarget::nqn, options);
     ASSERT_TRUE(controller) << controller.error().message();
     {
-        const auto device = (*controller)->device(1);
-        ASSERT_TRUE(device);
-        const auto channel = (*device)->channel();
-        ASSERT_TRUE(channel);
+        const OpenNamespace ns(**controller);
         std::vector<std::byte> block(4096);
-        EXPECT_EQ(run_bio(**channel, Op::read, 8, block), Status::ok);
+        EXPECT_EQ(run_bio(*ns.channel, Op::read, 8, block), Status::ok);
     }
     host.shut_down(**controller);
     EXPECT_EQ(refused, 3u);
@@ -270,14 +261,11 @@ TEST(HostileTarget, DuplicateResponseCostsTheConnection) {
     const auto controller = host.connect(target.port(), ScriptedTarget::nqn, quick_options());
     ASSERT_TRUE(controller) << controller.error().message();
     {
-        const auto device = (*controller)->device(1);
-        ASSERT_TRUE(device);
-        const auto channel = (*device)->channel();
-        ASSERT_TRUE(channel);
-        EXPECT_EQ(run_bio(**channel, Op::flush, 0, {}), Status::ok);
+        const OpenNamespace ns(**controller);
+        EXPECT_EQ(run_bio(*ns.channel, Op::flush, 0, {}), Status::ok);
         lying = false;
         std::vector<std::byte> block(4096);
-        EXPECT_EQ(run_bio(**channel, Op::read, 8, block), Status::ok);
+        EXPECT_EQ(run_bio(*ns.channel, Op::read, 8, block), Status::ok);
         EXPECT_EQ(std::memcmp(block.data(), target.memory().data() + 4096, block.size()), 0);
     }
     host.shut_down(**controller);
@@ -306,12 +294,9 @@ TEST_P(HostileHeader, EveryLengthAndOffset) {
     const auto controller = host.connect(target.port(), ScriptedTarget::nqn, quick_options());
     ASSERT_TRUE(controller) << controller.error().message();
     {
-        const auto device = (*controller)->device(1);
-        ASSERT_TRUE(device);
-        const auto channel = (*device)->channel();
-        ASSERT_TRUE(channel);
+        const OpenNamespace ns(**controller);
         std::vector<std::byte> memory(4096);
-        for (int i = 0; i < 9; ++i) EXPECT_NE(run_bio(**channel, Op::read, 0, memory), Status::ok);
+        for (int i = 0; i < 9; ++i) EXPECT_NE(run_bio(*ns.channel, Op::read, 0, memory), Status::ok);
     }
     host.shut_down(**controller);
     EXPECT_EQ(not_closed, 0u);
@@ -382,14 +367,11 @@ TEST(HostileTarget, SilenceEndsTheCommand) {
     const auto controller = host.connect(target.port(), ScriptedTarget::nqn, options);
     ASSERT_TRUE(controller) << controller.error().message();
     {
-        const auto device = (*controller)->device(1);
-        ASSERT_TRUE(device);
-        const auto channel = (*device)->channel();
-        ASSERT_TRUE(channel);
+        const OpenNamespace ns(**controller);
         std::vector<std::byte> memory(4096);
-        EXPECT_EQ(run_bio(**channel, Op::read, 0, memory), Status::timed_out);
+        EXPECT_EQ(run_bio(*ns.channel, Op::read, 0, memory), Status::timed_out);
         EXPECT_EQ(aborts, 1u);
-        EXPECT_EQ(run_bio(**channel, Op::flush, 0, {}), Status::ok);
+        EXPECT_EQ(run_bio(*ns.channel, Op::flush, 0, {}), Status::ok);
     }
     host.shut_down(**controller);
 }
@@ -423,12 +405,9 @@ TEST(HostileTarget, RetryDelaysAreKept) {
     ASSERT_TRUE(controller) << controller.error().message();
     EXPECT_TRUE(enabled);
     {
-        const auto device = (*controller)->device(1);
-        ASSERT_TRUE(device);
-        const auto channel = (*device)->channel();
-        ASSERT_TRUE(channel);
+        const OpenNamespace ns(**controller);
         std::vector<std::byte> memory(4096);
-        EXPECT_EQ(run_bio(**channel, Op::read, 0, memory), Status::ok);
+        EXPECT_EQ(run_bio(*ns.channel, Op::read, 0, memory), Status::ok);
     }
     ASSERT_EQ(reads.size(), 2u);
     EXPECT_GE(reads[1] - reads[0], std::chrono::milliseconds(100) * hundreds_of_ms);
@@ -444,15 +423,12 @@ TEST(HostileTarget, LossTimeBoundsEverything) {
     const auto controller = host.connect(target->port(), ScriptedTarget::nqn, options);
     ASSERT_TRUE(controller) << controller.error().message();
     {
-        const auto device = (*controller)->device(1);
-        ASSERT_TRUE(device);
-        const auto channel = (*device)->channel();
-        ASSERT_TRUE(channel);
+        const OpenNamespace ns(**controller);
         std::vector<std::byte> memory(4096);
-        ASSERT_EQ(run_bio(**channel, Op::read, 0, memory), Status::ok);
+        ASSERT_EQ(run_bio(*ns.channel, Op::read, 0, memory), Status::ok);
         target.reset();
-        EXPECT_EQ(run_bio(**channel, Op::read, 0, memory), Status::transport);
-        EXPECT_EQ(run_bio(**channel, Op::read, 0, memory), Status::transport);
+        EXPECT_EQ(run_bio(*ns.channel, Op::read, 0, memory), Status::transport);
+        EXPECT_EQ(run_bio(*ns.channel, Op::read, 0, memory), Status::transport);
         EXPECT_EQ((*controller)->state(), driver::nvme::ControllerState::dead);
     }
     host.shut_down(**controller);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/disk_exerciser.h"
 
+#include "block/device_core.h"
+#include "block/queue.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,6 +39,30 @@ Status DiskUser::run(Op op, std::uint64_t sector, std::uint64_t sectors, std::sp
     channel_->submit(bio);
     while (!done) channel_->wait();
     return bio.status;
+}
+
+void expect_shrinking_spares_what_is_below(Device& device, std::uint64_t end, const std::function<bool()>& shrink) {
+    const auto channel = device.channel();
+    ASSERT_TRUE(channel);
+    std::vector<std::byte> data = pattern(4096, 1);
+    const Segment segment{data.data(), data.size()};
+    Bio below, beyond;
+    for (Bio* bio : {&below, &beyond}) {
+        bio->op = Op::write;
+        bio->sector = bio == &below ? 0 : end;
+        bio->sectors = 8;
+        bio->data = {&segment, 1};
+        bio->done = [](Bio&) noexcept {};
+    }
+    device.core().set().quiesce();
+    (*channel)->submit(below);
+    (*channel)->submit(beyond);
+    EXPECT_TRUE(shrink());
+    device.core().set().unquiesce();
+    while ((*channel)->outstanding() > 0) (*channel)->wait();
+    EXPECT_EQ(below.status, Status::ok);
+    EXPECT_EQ(beyond.status, Status::out_of_range);
+    EXPECT_EQ(device.sectors(), end);
 }
 
 std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {

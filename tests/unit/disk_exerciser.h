@@ -9,6 +9,7 @@
 #include <mqblk/device.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,6 +48,10 @@ struct ExerciseOptions {
 /// Random reads, writes (some forced), zeroings, discards and flushes. The disk must be zero at the start, and read as
 /// zero where it was discarded. Returns the bytes that it ought to hold now; failures are reported to GoogleTest.
 std::vector<std::byte> exercise(DiskUser&, Random&, const ExerciseOptions&);
+
+/// Two writes of 4 KiB, at the beginning and at `end` (a sector), are checked against the old size and reach the disk
+/// when `shrink` has made it end there: the first succeeds, the second is out of range.
+void expect_shrinking_spares_what_is_below(Device&, std::uint64_t end, const std::function<bool()>& shrink);
 
 /// Deterministic bytes.
 std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed);

@@ -24,8 +24,6 @@ class PciWorld {
     virtual bool run_until(const std::function<bool()>& done) = 0;
     /// Runs `task` where the model lives, and waits for it.
     virtual void with_model(const std::function<void(CopyDevice&)>& task) = 0;
-    /// Whether every address is checked against what the driver mapped.
-    virtual bool checks_addresses() const { return true; }
 
     /// Waits for a reset.
     Result<> reset();
@@ -34,6 +32,7 @@ class PciWorld {
 struct PciWay {
     const char* name;
     std::unique_ptr<PciWorld> (*make)();
+    bool checks_addresses = true;  ///< every one, against what the driver mapped
 };
 std::string name_of(const testing::TestParamInfo<PciWay>& info);
 extern const std::vector<PciWay> pci_ways;

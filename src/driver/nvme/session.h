@@ -25,7 +25,7 @@ struct Session {
     std::uint32_t version = 0;       ///< VS
     Duration admin_timeout{};
 
-    /// A command with this session's time-out.
+    /// A command with the time-out of admin commands.
     [[nodiscard]] AdminQueue::Order order(std::string_view what) const {
         AdminQueue::Order result;
         result.what = what;
