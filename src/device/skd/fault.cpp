@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/skd/fault.h"
 
+#include "base/fault_text.h"
 #include "base/units.h"
 #include "wire/scsi_cdb.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
+#include <iterator>
 #include <limits>
 
 namespace mqblk::device::skd {
@@ -48,42 +48,39 @@ bool FaultList::loses_answer(MessageType type) noexcept {
 namespace {
 
 struct Kind {
-    std::string_view name;
     FaultKind kind;
     DriveState state;
-    std::string_view keys;  ///< that it takes, each with a space behind it
+};
+constexpr FaultWord words[] = {
+    {"medium-error", "lba blocks "},
+    {"status", "status key asc "},
+    {"lost", ""},
+    {"late", "by "},
+    {"wrong-tag", ""},
+    {"twice", ""},
+    {"busy", "for "},
+    {"sanitize", "for "},
+    {"erase", "for "},
+    {"fault", "for "},
+    {"offline", "for "},
+    {"gone", "for "},
+    {"no-answer", "type "},
 };
 constexpr Kind kinds[] = {
-    {"medium-error", FaultKind::medium_error, DriveState::online, "lba blocks "},
-    {"status", FaultKind::scsi_status, DriveState::online, "status key asc "},
-    {"lost", FaultKind::lost_completion, DriveState::online, ""},
-    {"late", FaultKind::late_completion, DriveState::online, "by "},
-    {"wrong-tag", FaultKind::wrong_tag, DriveState::online, ""},
-    {"twice", FaultKind::duplicate_completion, DriveState::online, ""},
-    {"busy", FaultKind::drive_state, DriveState::busy, "for "},
-    {"sanitize", FaultKind::drive_state, DriveState::busy_sanitize, "for "},
-    {"erase", FaultKind::drive_state, DriveState::busy_erase, "for "},
-    {"fault", FaultKind::drive_state, DriveState::fault, "for "},
-    {"offline", FaultKind::drive_state, DriveState::offline, "for "},
-    {"gone", FaultKind::disappear, DriveState::missing, "for "},
-    {"no-answer", FaultKind::lost_message, DriveState::online, "type "},
+    {FaultKind::medium_error, DriveState::online},    {FaultKind::scsi_status, DriveState::online},
+    {FaultKind::lost_completion, DriveState::online}, {FaultKind::late_completion, DriveState::online},
+    {FaultKind::wrong_tag, DriveState::online},       {FaultKind::duplicate_completion, DriveState::online},
+    {FaultKind::drive_state, DriveState::busy},       {FaultKind::drive_state, DriveState::busy_sanitize},
+    {FaultKind::drive_state, DriveState::busy_erase}, {FaultKind::drive_state, DriveState::fault},
+    {FaultKind::drive_state, DriveState::offline},    {FaultKind::disappear, DriveState::missing},
+    {FaultKind::lost_message, DriveState::online},
 };
-
-Result<std::uint64_t> parse_integer(std::string_view name, std::string_view text, std::uint64_t most) {
-    const bool hexadecimal = text.starts_with("0x");
-    const std::string_view digits = hexadecimal ? text.substr(2) : text;
-    std::uint64_t value = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), value, hexadecimal ? 16 : 10);
-    if (error != std::errc{} || end != digits.data() + digits.size() || value > most)
-        return fail(Errc::invalid_argument, fmt::format("{}={}: must be a number from 0 to {}", name, text, most));
-    return value;
-}
+static_assert(std::size(words) == std::size(kinds));
 
 /// Reads a number into an integer or an enumeration.
 template <class T>
 Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to) {
-    const auto number = parse_integer(key, value, most);
+    const auto number = parse_fault_number(key, value, most);
     if (!number) return std::unexpected(number.error());
     to = static_cast<T>(*number);
     return {};
@@ -103,50 +100,15 @@ Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
     return {};
 }
 
-/// The part before `separator`, which is taken off `text` together with it; all of it if there is none.
-std::string_view take_until(std::string_view& text, char separator) {
-    const std::size_t at = text.find(separator);
-    const std::string_view part = text.substr(0, at);
-    text = at == std::string_view::npos ? std::string_view{} : text.substr(at + 1);
-    return part;
-}
-
-Result<> parse_when(Fault& fault, std::string_view text) {
-    std::string_view rest = text;
-    const std::string_view command = take_until(rest, 'x');
-    constexpr std::uint64_t any = std::numeric_limits<std::int64_t>::max();
-    if (auto read = parse_into("the command after '@'", command, any, fault.command); !read) return read;
-    if (text.find('x') == std::string_view::npos) return {};
-    return parse_into("the count after 'x'", rest, any, fault.count);
-}
-
 }  // namespace
 
 Result<Fault> parse_fault(std::string_view text) {
-    std::string_view rest = text;
-    std::string_view head = take_until(rest, ',');
-    const bool placed = head.find('@') != std::string_view::npos;
-    const std::string_view name = take_until(head, '@');
-    const auto* const kind = std::ranges::find(kinds, name, &Kind::name);
-    if (kind == std::end(kinds)) {
-        std::string known;
-        for (const Kind& each : kinds) known += fmt::format("{}{}", known.empty() ? "" : ", ", each.name);
-        return fail(Errc::invalid_argument, fmt::format("fault '{}': no such kind; there are {}", text, known));
-    }
-    Fault fault{.kind = kind->kind, .state = kind->state};
-    if (fault.kind == FaultKind::medium_error) fault.count = 0;
-    if (placed) {
-        if (auto when = parse_when(fault, head); !when)
-            return std::unexpected(when.error().in(fmt::format("fault '{}'", text)));
-    }
-    while (!rest.empty()) {
-        std::string_view value = take_until(rest, ',');
-        const std::string_view key = take_until(value, '=');
-        if (key.empty() || kind->keys.find(fmt::format("{} ", key)) == std::string_view::npos) {
-            return fail(Errc::invalid_argument,
-                        fmt::format("fault '{}': {} has no '{}'; it takes: {}", text, kind->name, key,
-                                    kind->keys.empty() ? "nothing" : kind->keys));
-        }
+    const auto parsed = parse_fault_text(text, words);
+    if (!parsed) return std::unexpected(parsed.error());
+    Fault fault{.kind = kinds[parsed->kind].kind, .state = kinds[parsed->kind].state};
+    fault.command = parsed->command.value_or(0);
+    fault.count = parsed->count.value_or(fault.kind == FaultKind::medium_error ? 0 : 1);
+    for (const auto& [key, value] : parsed->values) {
         if (auto set = set_key(fault, key, value); !set)
             return std::unexpected(set.error().in(fmt::format("fault '{}'", text)));
     }
