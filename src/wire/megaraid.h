@@ -214,6 +214,7 @@ inline constexpr std::uint64_t reply_unused = ~std::uint64_t{0};
 inline constexpr unsigned io_frame_bytes = 256;
 inline constexpr unsigned sges_in_frame = 8;
 inline constexpr unsigned max_commands_used = 1008;
+inline constexpr std::uint32_t max_transfer_bytes = 1u << 20;  ///< of one request, as the information says it
 /// Most commands outstanding, of all kinds.
 [[nodiscard]] constexpr unsigned usable_commands(unsigned stated) noexcept {
     const unsigned bounded = stated < max_commands_used ? stated : max_commands_used;
