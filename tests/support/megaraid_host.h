@@ -218,7 +218,7 @@ class MrHost {
         if (reply.type() == mrw::ReplyType::unused) return std::nullopt;
         *slot = mrw::reply_unused;
         index_[queue] = index_[queue] + 1 == depth ? 0 : index_[queue] + 1;
-        const bool combined = generation_ == mrw::Generation::invader;
+        const bool combined = generation_ == mrw::Generation::invader && function_->interrupt_counts().msix > 8;
         write(mrw::reply_index_register(queue, combined), mrw::reply_index_value(queue, index_[queue], combined));
         return MrReply{queue, reply.smid};
     }
