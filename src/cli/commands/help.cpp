@@ -4,6 +4,7 @@
 #include "cli/commands/commands.h"
 #include "cli/print.h"
 #include "cli/print_json.h"
+#include "registry/queue_options.h"
 #include "registry/schemes.h"
 
 #include <fmt/format.h>
@@ -57,24 +58,28 @@ class HelpCommand final : public Command {
     }
 
   private:
+    static nlohmann::ordered_json options_as_json(std::span<const registry::OptionInfo> options) {
+        auto list = nlohmann::ordered_json::array();
+        for (const auto& option : options) {
+            list.push_back({{"name", option.name},
+                            {"form", option.form},
+                            {"default", option.standard},
+                            {"help", option.help},
+                            {"repeats", option.repeats}});
+        }
+        return list;
+    }
+
     static nlohmann::ordered_json schemes_as_json() {
         auto list = nlohmann::ordered_json::array();
         for (const auto& scheme : registry::schemes()) {
-            nlohmann::ordered_json entry{{"scheme", scheme.name},
-                                         {"form", scheme.form},
-                                         {"summary", scheme.summary},
-                                         {"example", scheme.example},
-                                         {"options", nlohmann::ordered_json::array()}};
-            for (const auto& option : scheme.options) {
-                entry["options"].push_back({{"name", option.name},
-                                            {"form", option.form},
-                                            {"default", option.standard},
-                                            {"help", option.help},
-                                            {"repeats", option.repeats}});
-            }
-            list.push_back(std::move(entry));
+            list.push_back({{"scheme", scheme.name},
+                            {"form", scheme.form},
+                            {"summary", scheme.summary},
+                            {"example", scheme.example},
+                            {"options", options_as_json(scheme.options)}});
         }
-        return {{"schemes", std::move(list)}};
+        return {{"schemes", std::move(list)}, {"queue_options", options_as_json(registry::queue_options())}};
     }
 
     std::string topic_;
