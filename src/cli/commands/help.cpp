@@ -43,16 +43,17 @@ class HelpCommand final : public Command {
 
     Result<int> run(const Invocation& invocation) override {
         if (topic_ == "exit") {
-            print("{}", exit_codes);
+            write_output(exit_codes);
         } else if (topic_.empty()) {
             for (const auto& info : commands()) print("{:<12} {}\n", info.name, info.summary);
             print("\n`mqblk COMMAND --help` for each; `mqblk help uris` for what URIs name.\n");
         } else if (invocation.json) {
             print_json(schemes_as_json());
         } else if (markdown_) {
-            print("{}", registry::describe_schemes(true));
+            write_output(registry::describe_schemes(true));
         } else {
-            print("{}{}", uri_rules, registry::describe_schemes(false));
+            write_output(uri_rules);
+            write_output(registry::describe_schemes(false));
         }
         return exit_ok;
     }
