@@ -153,7 +153,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     static World& world = *new World;
     static std::size_t descriptors = 0;
     {
-        pci::VfioUserSession session(world.core, world.memory, world.nowhere, (bytes[0] & 2) != 0);
+        pci::VfioUserSession session(world.core, world.memory, world.nowhere, {.map_areas = (bytes[0] & 2) != 0});
         world.nowhere.session = &session;
         const std::span rest(bytes + 1, size - 1);
         (bytes[0] & 1) != 0 ? as_stream(world, session, rest) : as_messages(world, session, rest);
