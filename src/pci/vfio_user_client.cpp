@@ -194,8 +194,8 @@ Result<> VfioUserFunction::query_interrupts(VfioUserLink& link) {
     return {};
 }
 
-void VfioUserFunction::region_write(std::uint32_t region, std::uint64_t offset, unsigned bytes,
-                                    std::uint64_t value, bool wait) noexcept {
+void VfioUserFunction::region_write(std::uint32_t region, std::uint64_t offset, unsigned bytes, std::uint64_t value,
+                                    bool wait) noexcept {
     if (lost()) return;
     struct {
         vu::RegionAccess access;

@@ -2,7 +2,8 @@
 //
 // A Function behind a vfio-user socket: a model in another process (protocol 0.1 as published with libvfio-user and
 // QEMU). Memory that lies in memory files is shared with the model; mappable areas of BARs are mapped; register
-// writes are queued in shared memory, where the server is this project's; all else is a message and its answer. The server is not trusted: what it says is checked, and a breach loses the function.
+// writes are queued in shared memory, where the server is this project's; all else is a message and its answer. The
+// server is not trusted: what it says is checked, and a breach loses the function.
 #pragma once
 
 #include "base/clock.h"

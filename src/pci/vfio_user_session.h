@@ -47,8 +47,8 @@ class VfioUserSession {
     [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
     [[nodiscard]] const VfioUserVersion& client() const noexcept { return client_; }
 
-    /// Posted writes, if the client uses them. What is there is carried out before each message, and at any time when no
-    /// message is pending, one by one: false if none is there. One that makes no sense does nothing.
+    /// Posted writes, if the client uses them. What is there is carried out before each message, and at any time when
+    /// no message is pending, one by one: false if none is there. One that makes no sense does nothing.
     [[nodiscard]] bool posts() const noexcept { return posted_.opened(); }
     [[nodiscard]] bool carry_out_posted() noexcept;
     [[nodiscard]] PostedReader& posted() noexcept { return posted_; }

@@ -163,12 +163,13 @@ struct DmaAccess {
 static_assert(sizeof(DmaAccess) == 16);
 
 // Posted writes: registers of which every write counts, without a message for each. A client that names the capability
-// "mqblk_posted_writes": 1 in its version message is answered with the same and a memory file beside the message, sealed
-// against shrinking: PostedWrites. There it queues writes to BARs, which are carried out in order, and before any
-// message that is sent after them: an access by message is ordered like one on the bus. With it, what a client sends by
-// message it waits for. Numbers of writes begin at 0 and only grow.
+// "mqblk_posted_writes": 1 in its version message is answered with the same and a memory file beside the message,
+// sealed against shrinking: PostedWrites. There it queues writes to BARs, which are carried out in order, and before
+// any message that is sent after them: an access by message is ordered like one on the bus. With it, what a client
+// sends by message it waits for. Numbers of writes begin at 0 and only grow.
 //   client  fills entry[n % posted_entries], then stores n + 1 as its `turn`; not before `taken` > n - posted_entries.
-//           Then it looks at `asleep`: whoever finds 1 and puts 0 there sends a message (region_write_multi of nothing).
+//           Then it looks at `asleep`: whoever finds 1 and puts 0 there sends a message (region_write_multi of
+//           nothing).
 //   server  carries entry[n % posted_entries] out when its `turn` is n + 1, then stores n + 1 as `taken`. Before it
 //           sleeps it stores 1 in `asleep` and looks at the next entry once more.
 // The last two lines are Dekker's algorithm: store and look are sequentially consistent on both sides.
