@@ -157,7 +157,7 @@ void Workload::lay_out(Slot& slot) {
     if (!carries_data(slot.bio.op)) return;
     auto left = slot.data();
     if (slot.bio.op == Op::write) model_.fill(left, slot.first, slot.version);
-    const std::size_t unit = std::max<std::size_t>(4, device_->limits().dma_alignment + 1);
+    const std::size_t unit = std::max<std::size_t>(options_.piece_unit, device_->limits().dma_alignment + 1);
     for (unsigned pieces = 1 + static_cast<unsigned>(scene_.random.below(5)); pieces > 1; --pieces) {
         const std::size_t bytes = scene_.random.below(left.size() / unit + 1) * unit;
         slot.segments.push_back({left.data(), bytes});

@@ -24,6 +24,7 @@ struct WorkloadOptions {
     unsigned depth = 6;         ///< operations at once
     unsigned operations = 200;  ///< in all
     std::uint64_t most_bytes = 256u << 10;
+    std::size_t piece_unit = 4;  ///< pieces of an operation's memory are multiples of this, in bytes
     Duration longest_pause = std::chrono::milliseconds(20);  ///< between the end of one and the next
     unsigned read_weight = 45, write_weight = 40, zero_weight = 5, discard_weight = 5, flush_weight = 5;
     std::set<Status> allowed;  ///< besides ok
