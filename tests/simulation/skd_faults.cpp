@@ -75,7 +75,10 @@ void SkdFaults::schedule() {
     });
 }
 
+/// For commands under way. Of a card at rest its driver's next start-up would be the victim, time and again, and that
+/// gives up some time.
 void SkdFaults::inject(Fault fault) {
+    if (world_.card().in_flight() == 0) return world_.card().heal();
     fault.count = 1 + world_.random.below(3);
     world_.tell(fmt::format("fault of kind {} strikes {} times", static_cast<unsigned>(fault.kind), fault.count));
     world_.card().inject(fault);
