@@ -27,7 +27,31 @@ constexpr wire::scsi::Sense senses[] = {
 /// The card says that it will be busy, and in a moment it is.
 constexpr wire::scsi::Sense busy_imminent{.key = SenseKey::unit_attention, .code = 0x3f01};
 
+constexpr DriveState states[] = {DriveState::busy,      DriveState::busy_erase, DriveState::busy_sanitize,
+                                 DriveState::fault,     DriveState::offline,    DriveState::fw_booting,
+                                 DriveState::soft_reset};
+
 }  // namespace
+
+std::vector<Fault> draw_start_faults(Random& random) {
+    constexpr FaultKind kinds[] = {FaultKind::scsi_status, FaultKind::lost_completion,      FaultKind::late_completion,
+                                   FaultKind::wrong_tag,   FaultKind::duplicate_completion, FaultKind::drive_state,
+                                   FaultKind::disappear,   FaultKind::lost_message};
+    std::vector<Fault> faults;
+    for (std::uint64_t left = 1 + random.below(3); left > 0; --left) {
+        Fault fault;
+        fault.kind = kinds[random.below(std::size(kinds))];
+        fault.command = random.below(8);
+        fault.count = random.below(4);  // none: for ever
+        fault.sense = senses[random.below(std::size(senses))];
+        fault.state = states[random.below(std::size(states))];
+        if (fault.kind == FaultKind::lost_message)
+            fault.message = static_cast<wire::skd::MessageType>(random.below(10));  // 0: any
+        if (random.below(4) != 0) fault.duration = std::chrono::milliseconds(random.below(100'000));
+        faults.push_back(fault);
+    }
+    return faults;
+}
 
 SkdFaults::SkdFaults(SkdWorld& world, SkdFaultOptions options) : world_(world), options_(options) {
     const auto add = [this](bool wanted, std::function<void()> strike) {
@@ -38,7 +62,8 @@ SkdFaults::SkdFaults(SkdWorld& world, SkdFaultOptions options) : world_(world), 
     for (const DriveState state : {DriveState::busy, DriveState::busy_erase, DriveState::busy_sanitize}) {
         add(options.busy, [this, state] { enter(state); });
     }
-    for (const DriveState state : {DriveState::fault, DriveState::offline, DriveState::fw_booting}) {
+    for (const DriveState state :
+         {DriveState::fault, DriveState::offline, DriveState::fw_booting, DriveState::soft_reset}) {
         add(options.crashes, [this, state] { enter(state); });
     }
     add(options.answers, [this] { inject({.kind = FaultKind::lost_message}); });

@@ -25,6 +25,9 @@ struct SkdFaultOptions {
     Duration longest_delay = std::chrono::seconds(20);  ///< of a completion: longer than the driver waits
 };
 
+/// What a card may do wrong while it is started: a few things, at any of the driver's first commands and messages.
+[[nodiscard]] std::vector<device::skd::Fault> draw_start_faults(Random& random);
+
 class SkdFaults {
   public:
     SkdFaults(SkdWorld&, SkdFaultOptions);

@@ -29,6 +29,7 @@ struct SkdPlan {
     WorkloadOptions workload;
     unsigned disk_errors_per_mille = 0;
     bool recovers = true;  ///< this driver serves its card again when the faults are over
+    bool leaves = false;   ///< channels are closed while operations are under way
 };
 
 class SkdSession {
@@ -40,6 +41,7 @@ class SkdSession {
         // Discards and zeroes are no commands of this card.
         plan_.workload.zero_weight = plan_.workload.discard_weight = 0;
         plan_.workload.depth = 1 + static_cast<unsigned>(random.below(12));
+        plan_.workload.longest_pause = 100us * (1u << 2 * random.below(4));
         // Where a request takes few descriptors, operations can only be cut between whole blocks.
         if (options.driver.sgs_per_request < 16) plan_.workload.piece_unit = options.disk.block_bytes;
         plan_.workload.bound = longest_skd_operation;
@@ -54,6 +56,10 @@ class SkdSession {
         }
         work();
         world_->disk().set_errors(0);
+        if (plan_.leaves) {
+            workloads_.clear();
+            static_cast<void>(world_->run_until([&] { return faults_->healed(); }, 60s));
+        }
         if (plan_.recovers) expect_recovery();
         workloads_.clear();
         world_->close();
@@ -72,12 +78,15 @@ class SkdSession {
                                                             world_->device(), world_->reactor(), *model_,
                                                             plan_.workload));
         }
-        SkdFaults faults(*world_, plan_.faults);
+        faults_ = std::make_unique<SkdFaults>(*world_, plan_.faults);
+        SkdFaults& faults = *faults_;
         for (const auto& workload : workloads_) workload->start();
         faults.start();
-        static_cast<void>(world_->run_until([&] { return all_finished(); }, 5min));
+        const Duration bound = plan_.leaves ? 1ms * (1 + world_->random.below(1500)) : 5min;
+        static_cast<void>(world_->run_until([&] { return all_finished(); }, bound));
         faults.stop();
         for (const auto& workload : workloads_) workload->stop();
+        if (plan_.leaves) return;
         EXPECT_TRUE(world_->run_until([&] { return faults.healed(); }, 60s)) << world_->story();
         const bool finished = world_->run_until([&] { return all_finished(); }, longest_skd_operation);
         for (const auto& workload : workloads_) EXPECT_TRUE(finished) << workload->pending() << world_->story();
@@ -112,6 +121,7 @@ class SkdSession {
     std::unique_ptr<SkdWorld> world_;
     std::unique_ptr<Model> model_;
     std::vector<std::unique_ptr<Workload>> workloads_;
+    std::unique_ptr<SkdFaults> faults_;
 };
 
 std::uint64_t run_skd(std::uint64_t seed, const SkdPlan& plan) {
@@ -169,6 +179,38 @@ TEST(SkdSession, EndsWhatACardTakesWithIt) {
         SkdPlan plan = plan_with({.completions = true, .gone = true}, when_reset);
         plan.workload.allowed.insert(Status::removed);
         run_skd(seed, plan);
+    });
+}
+
+// Its own requests under way at the end of a channel are cancelled; the card is reset if it does not give them back.
+TEST(SkdSession, LeavesInTheMiddle) {
+    for_each_seed(60, [](std::uint64_t seed) {
+        SkdPlan plan =
+            plan_with({.completions = seed % 2 == 0, .busy = seed % 3 == 0, .disk_hang = seed % 4 == 0}, when_reset);
+        plan.workload.allowed.insert(Status::aborted);
+        plan.workload.operations = 10000;
+        plan.leaves = true;
+        run_skd(seed, plan);
+    });
+}
+
+// A card that does not come up as it should: it is online in the end, or one sentence says why not, within 90 s and the
+// time of a stop; and the next one that is whole serves.
+TEST(SkdSession, StartsOrSaysWhyNot) {
+    for_each_seed(200, [](std::uint64_t seed) {
+        SeededRandom random(seed * 2 + 1);
+        const SkdOptions options = draw_skd_options(random);
+        SkdWorld world(seed, options);
+        const Time begun = world.sim.now();
+        const bool opened = world.open(draw_start_faults(random));
+        const Duration took = world.sim.now() - begun;
+        world.tell(opened ? "online" : world.error);
+        EXPECT_LE(took, 120s) << world.error;
+        EXPECT_EQ(opened, world.error.empty());
+        world.close();
+        EXPECT_LE(world.sim.now() - begun - took, 30s) << "to stop it";
+        world.sim.run_for(1s);
+        EXPECT_TRUE(world.open()) << world.error;
     });
 }
 

@@ -38,6 +38,7 @@ SkdOptions draw_skd_options(Random& random) {
     options.driver.max_queue_depth = one_of<unsigned>(random, {1, 3, 32, 200});
     options.driver.max_req_per_msg = one_of<unsigned>(random, {1, 2, 14});
     options.driver.sgs_per_request = one_of<unsigned>(random, {1, 3, 256});
+    options.driver.timeout = one_of<Duration>(random, {1s, 8s});
     options.driver.isr_type = one_of<driver::skd::IsrType>(
         random, {driver::skd::IsrType::legacy, driver::skd::IsrType::msi, driver::skd::IsrType::msix});
     options.reaches_everything = random.below(3) != 0;
@@ -52,8 +53,10 @@ SkdWorld::~SkdWorld() {
     EXPECT_EQ(disk_.outstanding(), 0u) << story();
 }
 
-bool SkdWorld::open() {
-    auto card = device::skd::Card::create(disk_.device(), options_.card);
+bool SkdWorld::open(std::vector<device::skd::Fault> faults) {
+    auto card_options = options_.card;
+    card_options.faults = std::move(faults);
+    auto card = device::skd::Card::create(disk_.device(), std::move(card_options));
     if (!card) throw std::runtime_error(card.error().message());
     card_ = card->get();
     auto function = pci::make_in_process(std::move(*card), *home_, {.reaches_everything = options_.reaches_everything});

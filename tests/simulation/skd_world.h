@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mqblk::simulation {
 
@@ -34,8 +35,9 @@ class SkdWorld final : public Scene {
     SkdWorld(std::uint64_t seed, SkdOptions);
     ~SkdWorld() override;
 
-    /// A card with this disk, started. False, with the reason in `error`, if it did not come online.
-    [[nodiscard]] bool open();
+    /// A card with this disk, started, that does these things wrong. False, with the reason in `error`, if it did not
+    /// come online.
+    [[nodiscard]] bool open(std::vector<device::skd::Fault> faults = {});
     [[nodiscard]] const std::shared_ptr<Device>& device() const noexcept { return device_; }
     std::string error;
     /// Stops the card; nobody has a channel any more. The disk is at rest afterwards.
