@@ -75,7 +75,10 @@ TEST_P(SkdDriverWays, DataComesBack) {
     SkdDisk disk(options);
     DiskUser user(disk.device(), disk.reactor());
     SeededRandom random(7);
-    const auto model = exercise(user, random, {.operations = 1500, .in_flight = 40, .max_bytes = 256 * 1024});
+    // A block that lies in more pieces than there are descriptors is not for this card.
+    const bool odd = row.descriptors > 100;
+    const auto model =
+        exercise(user, random, {.operations = 1500, .in_flight = 40, .max_bytes = 256 * 1024, .odd_memory = odd});
     std::vector<std::byte> all(1 << 20);
     for (std::size_t at = 0; at < model.size(); at += all.size()) {
         ASSERT_EQ(user.read(at / 512, all), Status::ok);

@@ -226,7 +226,9 @@ TEST(SkdStates, TheEndOfTheCommandsBringsItOnline) {
         const bool stays = state == wait_boot || state == syncing || state == stopping || state == disappeared ||
                            state == protocol_mismatch;
         EXPECT_EQ(states.state(), stays ? state : online);
-        if (!stays) EXPECT_EQ(states.due(), never);
+        if (!stays) {
+            EXPECT_EQ(states.due(), never);
+        }
     }
     States states = in_state(restarting);
     states.commands_done(DriveState::busy, start);
