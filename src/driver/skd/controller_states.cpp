@@ -29,6 +29,7 @@ void Controller::act(Actions actions) {
     if ((actions & Action::cut_off) != 0) cut_off();
     if ((actions & Action::send_init) != 0) {
         function_->set_bus_master(true);
+        interrupts_.open_gates();  // closed, if it was without power
         send_message(MessageType::fitfw_init);
     }
     if ((actions & Action::send_commands) != 0) send_commands();

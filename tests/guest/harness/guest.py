@@ -14,7 +14,7 @@ from pathlib import Path
 from image import build, cpio
 from image.failure import GuestFailure
 
-from . import process
+from . import process, tsc
 from .qmp import Qmp
 
 GUEST_SIDE = Path(__file__).parent.parent / "guest"
@@ -41,7 +41,8 @@ class Guest:
         self.console = work / "console"
         self._write_initrd(script, settings or {})
         self.qemu = self.channel = self.qmp = None
-        self._boot(["-initrd", work / "initrd", "-kernel", build.kernel_folder(kernel) / "vmlinux", "-append", APPEND],
+        append = APPEND + (f" tsc_early_khz={tsc.khz()}" if tsc.khz() else "")
+        self._boot(["-initrd", work / "initrd", "-kernel", build.kernel_folder(kernel) / "vmlinux", "-append", append],
                    self.memory_file(share="on") if in_file else [])
 
     def _boot(self, boot, memory):
