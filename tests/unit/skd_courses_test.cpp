@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using namespace driver::skd;
 using wire::skd::DriveState;
 
-class SkdRecovery : public testing::Test {
+class SkdCourses : public testing::Test {
   protected:
     void come_online() {
         EXPECT_EQ(states.begin(DriveState::init, now), reset_card);
@@ -28,7 +28,7 @@ class SkdRecovery : public testing::Test {
 };
 
 // The bound of a busy card ended what the driver does with one that is online again, and nothing began it anew.
-TEST_F(SkdRecovery, SlowCommandsOfACardThatWasBusyHaveTheirOwnBound) {
+TEST_F(SkdCourses, SlowCommandsOfACardThatWasBusyHaveTheirOwnBound) {
     for (const DriveState drive : {DriveState::busy_sanitize, DriveState::busy, DriveState::busy_erase}) {
         states = {};
         come_online();
@@ -42,7 +42,7 @@ TEST_F(SkdRecovery, SlowCommandsOfACardThatWasBusyHaveTheirOwnBound) {
 }
 
 // A card that is busy with its driver's own commands in hand was reset after 8 s, whatever it was busy with.
-TEST_F(SkdRecovery, ABusyCardIsNotResetForCommandsThatWaitInIt) {
+TEST_F(SkdCourses, ABusyCardIsNotResetForCommandsThatWaitInIt) {
     come_online();
     EXPECT_EQ(states.drive_changed(DriveState::busy, now), 0);
     EXPECT_EQ(states.drive_changed(DriveState::online, now), send_commands);
