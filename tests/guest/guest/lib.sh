@@ -6,12 +6,15 @@
 #   fails COMMAND…     succeeds when the command does not
 #   fail WHY...        ends the test
 #   quiet              no I/O error and no complaint in the kernel's log since the last call
+#   data DISK DEPTH SIZE [OPTION…]  writes at random places, reads back, verifies
+#   kept DISK              an ext4 keeps what is written to it
 #   eventually COMMAND…  tries again for a minute until the command succeeds
 #
-# A command that fails ends the test and is named.
+# A command that fails ends the test and is named; the host shows the last lines of each /run/*.log.
 set -eEuo pipefail
 shopt -s inherit_errexit
 HOST=10.0.2.2
+MQBLK=/run/guest/mqblk
 . /run/guest/settings
 trap 'echo "FAILED in line $LINENO: $BASH_COMMAND" >&2' ERR
 
@@ -34,6 +37,28 @@ eventually() {
         [ $SECONDS -lt $end ] || fail "within a minute this did not come true: $*"
         sleep 0.1
     done
+}
+
+data() {
+    fio --name=data --filename=$1 --direct=1 --ioengine=libaio --rw=randwrite --verify=crc32c --iodepth=$2 --size=$3 \
+        --allow_file_create=0 "${@:4}" >/run/data.log
+}
+
+# Nothing of what was written may still be in this machine's memory when it is read again.
+forget() { sync; echo 3 >/proc/sys/vm/drop_caches; }
+
+kept() {
+    mkfs.ext4 -q -F $1
+    mount $1 /mnt
+    cp -a /usr/sbin /usr/bin/b* /usr/bin/n* /mnt/ 2>/run/skipped || true
+    (cd /mnt && find . -type f -exec sha256sum {} +) >/run/sums
+    umount /mnt
+    e2fsck -fn $1
+    forget
+    mount $1 /mnt
+    (cd /mnt && sha256sum --quiet -c /run/sums)
+    echo "$(wc -l </run/sums) files, $(du -sm /mnt | cut -f1) MiB came back"
+    umount /mnt
 }
 
 # Connects to the subsystem $1 with further options of `nvme connect`; waits until its first namespace is there.
