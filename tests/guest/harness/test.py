@@ -18,10 +18,11 @@ def check(condition, sentence):
 
 
 def eventually(condition, sentence, timeout_s=60):
-    """Waits until `condition` holds; what it last returned."""
+    """Waits until `condition` holds; what it last returned. The sentence may be a function, asked when it is too late."""
     end = time.monotonic() + timeout_s
     while not (value := condition()):
-        check(time.monotonic() < end, f"{sentence} (waited {timeout_s} s)")
+        if time.monotonic() > end:
+            raise GuestFailure(f"{sentence() if callable(sentence) else sentence} (waited {timeout_s} s)")
         time.sleep(0.1)
     return value
 
