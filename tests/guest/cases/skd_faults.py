@@ -12,6 +12,7 @@ FAULTS = {
     "again": "status,key=0xb,asc=0x4b00",  # aborted: the driver tries once more
     "busy": "busy,for=2s",
     "dead": "fault",
+    "gone": "gone",
 }
 
 

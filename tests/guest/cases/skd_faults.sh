@@ -77,5 +77,15 @@ modprobe -r skd
 modprobe skd
 is_kept
 data $disk 16 2m --bs=4k
-modprobe -r skd
 quiet
+
+about "the card disappears: all fails at once, its driver lets go"
+begin $calm
+fails spring $gone
+eventually said 1 '=>DISAPPEARED'
+fails spring 0
+end
+[ $errors -ge 1 ]
+sane
+modprobe -r skd
+[ ! -e $disk ]

@@ -85,3 +85,14 @@ disk() {
         fi
     done
 }
+
+# The PCI address of the S1120, for instance 0000:00:04.0.
+card_address() { local found=$(grep -lx 0x1b39 /sys/bus/pci/devices/*/vendor); found=${found%/vendor} && echo ${found##*/}; }
+
+# Gives a PCI device to a driver, or to none.
+bind() {
+    local device=/sys/bus/pci/devices/$1
+    [ ! -e $device/driver ] || echo $1 >$device/driver/unbind
+    echo "${2:-}" >$device/driver_override
+    [ -z "${2:-}" ] || echo $1 >/sys/bus/pci/drivers_probe
+}

@@ -66,6 +66,9 @@ class Daemon:
     def memory_kib(self, field="RssAnon"):
         return int(re.search(rf"^{field}:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text(), re.MULTILINE)[1])
 
+    def mappings(self):
+        return Path(f"/proc/{self.process.pid}/maps").read_text()
+
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
