@@ -2,7 +2,7 @@
 """The last kernel that has skd drives our model of the S1120 with it: data, file system, interrupts of each type."""
 KERNELS = ["5.10"]
 COST_S = 30
-MIB = 64
+MIB = 96
 
 
 def run(test):

@@ -23,8 +23,8 @@ about "flush and FUA"
 data $disk 4 2m --bs=4k --fsync=8
 data $disk 4 1m --bs=4k --sync=1
 
-about "ext4"
-kept $disk
+file_system $disk "mkfs.ext4 -q -F" "e2fsck -fn"
+umount /mnt
 quiet
 
 # Removed, and loaded again with each type of interrupts; their lines in /proc/interrupts.

@@ -7,7 +7,8 @@
 #   fail WHY...        ends the test
 #   quiet              no I/O error and no complaint in the kernel's log since the last call
 #   data DISK DEPTH SIZE [OPTION…]  writes at random places, reads back, verifies
-#   kept DISK              an ext4 keeps what is written to it
+#   file_system DISK MAKE CHECK  a file system keeps this machine's programs, over unmount and check; leaves it mounted
+#   forget                 nothing of what was written is in this machine's memory when it is read again
 #   eventually COMMAND…  tries again for a minute until the command succeeds
 #
 # A command that fails ends the test and is named; the host shows the last lines of each /run/*.log.
@@ -44,21 +45,21 @@ data() {
         --allow_file_create=0 "${@:4}" >/run/data.log
 }
 
-# Nothing of what was written may still be in this machine's memory when it is read again.
 forget() { sync; echo 3 >/proc/sys/vm/drop_caches; }
 
-kept() {
-    mkfs.ext4 -q -F $1
-    mount $1 /mnt
-    cp -a /usr/sbin /usr/bin/b* /usr/bin/n* /mnt/ 2>/run/skipped || true
+file_system() {
+    local disk=$1 make=$2 check=$3
+    about "$make on $disk with this machine's programs"
+    $make $disk
+    mount $disk /mnt
+    cp -a /usr/sbin /usr/bin/b* /usr/bin/n* /usr/bin/s* /usr/lib/python3* /mnt/ 2>/run/skipped || true
     (cd /mnt && find . -type f -exec sha256sum {} +) >/run/sums
     umount /mnt
-    e2fsck -fn $1
+    $check $disk
     forget
-    mount $1 /mnt
+    mount $disk /mnt
     (cd /mnt && sha256sum --quiet -c /run/sums)
     echo "$(wc -l </run/sums) files, $(du -sm /mnt | cut -f1) MiB came back"
-    umount /mnt
 }
 
 # Connects to the subsystem $1 with further options of `nvme connect`; waits until its first namespace is there.
