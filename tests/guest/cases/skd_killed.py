@@ -13,7 +13,7 @@ LOAD_S = 120
 
 
 def run(test):
-    card = test.emulate("skd", "ram://?size=64M")
+    card = test.emulate("skd", "--profile", "s1120", "ram://?size=64M")
     descriptors = card.descriptors()
     moments = random.Random(1)
     kept = "nothing"
