@@ -47,9 +47,17 @@ class Guest:
         self._write_initrd({"test": script, **(files or {})}, settings or {})
         self.qemu = self.channel = self.qmp = None
         append = APPEND + (f" tsc_early_khz={tsc.khz()}" if tsc.khz() else "")
-        self._boot(["-initrd", work / "initrd", "-kernel", build.kernel_folder(kernel) / "vmlinux", "-append", append],
-                   self.memory_file(share="on") if in_file else [])
         append += " intel_iommu=on" * iommu
+        self._boot(["-initrd", work / "initrd", "-kernel", build.kernel_folder(kernel) / "vmlinux", "-append", append],
+                   self.memory_file(share="on") if in_file else self.shared_memory() if cards else [])
+
+    @staticmethod
+    def _card_words(cards, iommu):
+        words = ["-device", "intel-iommu,intremap=on,caching-mode=on"] if iommu else []
+        for card in cards:
+            device = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": str(card.socket)}}
+            words += ["-device", json.dumps(device)]
+        return words
 
     def _boot(self, boot, memory):
         for attempt in range(1, BOOTS + 1):
