@@ -7,5 +7,5 @@ MIB = 96
 
 def run(test):
     card = test.emulate("skd", "--serial", "MQBLKGUEST01", f"ram://?size={MIB}M")
-    test.guest(cards=[card], sectors=MIB << 11).run()
+    test.guest(cards=[card], mqblk=True, sectors=MIB << 11).run()
     card.stop()

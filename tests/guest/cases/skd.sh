@@ -47,3 +47,8 @@ for type in "0 1 IO-APIC" "1 1 PCI-MSI" "2 13 PCI-MSI"; do
 done
 modprobe -r skd
 quiet
+
+about "our driver, without an IOMMU"
+address=$(card_address)
+ends_with "PCI card $address is behind no IOMMU" $MQBLK info skd+pci://$address
+ends_with "no PCI card at 0000:00:1e.7" $MQBLK info skd+pci://0000:00:1e.7

@@ -4,6 +4,7 @@
 #   about WHAT...      says what the following lines check
 #   step NAME [WORD…]  lets the host act; prints its answer, fails when the host fails
 #   fails COMMAND…     succeeds when the command does not
+#   ends_with SENTENCE COMMAND…  the command fails, with exit code 1 and one line that has this in it
 #   fail WHY...        ends the test
 #   quiet              no I/O error and no complaint in the kernel's log since the last call
 #   data DISK DEPTH SIZE [OPTION…]  writes at random places, reads back, verifies
@@ -23,6 +24,15 @@ about() { echo "[$(cut -d' ' -f1 /proc/uptime)] $*"; }
 fail() { echo "FAILED: $*" && exit 1; }
 quiet() { if dmesg -c | grep -E 'I/O error|BUG:|WARNING:|Oops|hung|timeout'; then fail "the kernel complained"; fi; }
 fails() { if "$@"; then fail "this should not have succeeded: $*"; fi; }
+
+ends_with() {
+    local status=0
+    "${@:2}" >/run/said 2>&1 || status=$?
+    cat /run/said
+    if [ $status != 1 ] || [ $(wc -l </run/said) != 1 ] || ! grep -qF -- "$1" /run/said; then
+        fail "exit code $status where 1 was due, with: $1"
+    fi
+}
 
 step() {
     local answer
