@@ -29,7 +29,6 @@ quiet
 
 # Removed, and loaded again with each type of interrupts; their lines in /proc/interrupts.
 lines() { grep -c skd /proc/interrupts; }
-raised() { mawk '/skd/ { sum += $2 + $3 } END { print sum }' /proc/interrupts; }
 for type in "0 1 IO-APIC" "1 1 PCI-MSI" "2 13 PCI-MSI"; do
     set -- $type
     about "skd_isr_type=$1, 14 requests in a message"
@@ -40,10 +39,10 @@ for type in "0 1 IO-APIC" "1 1 PCI-MSI" "2 13 PCI-MSI"; do
     grep skd /proc/interrupts
     [ $(lines) = $2 ]
     [ $(grep skd /proc/interrupts | grep -c $3) = $2 ]
-    before=$(raised)
+    before=$(interrupts skd)
     data $disk 64 4m --bs=4k
     data $disk 1 512k --bs=4k
-    [ $(raised) -gt $((before + 100)) ]
+    [ $(interrupts skd) -gt $((before + 100)) ]
 done
 modprobe -r skd
 quiet

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # What every guest-side script begins with: . /run/guest/lib.sh
 #
-#   about WHAT...      says what the following lines check
-#   step NAME [WORD…]  lets the host act; prints its answer, fails when the host fails
-#   fails COMMAND…     succeeds when the command does not
+#   about WHAT...          says what the following lines check
+#   step NAME [WORD…]      lets the host act; prints its answer, fails when the host fails
+#   eventually COMMAND…    tries again for a minute until the command succeeds
+#   fails COMMAND…         succeeds when the command does not
 #   ends_with SENTENCE COMMAND…  the command fails, with exit code 1 and one line that has this in it
-#   fail WHY...        ends the test
-#   quiet              no I/O error and no complaint in the kernel's log since the last call
-#   data DISK DEPTH SIZE [OPTION…]  writes at random places, reads back, verifies
-#   file_system DISK MAKE CHECK  a file system keeps this machine's programs, over unmount and check; leaves it mounted
+#   fail WHY...            ends the test
+#   quiet                  no I/O error and no complaint in the kernel's log since the last call
+#   data DISK DEPTH SIZE [OPTION…]  fio writes at random places, reads back, verifies
+#   file_system DISK MAKE CHECK  keeps this machine's programs, over unmount and check; is left mounted on /mnt
 #   forget                 nothing of what was written is in this machine's memory when it is read again
-#   eventually COMMAND…  tries again for a minute until the command succeeds
+#   interrupts LINE        how many came on the lines of /proc/interrupts that have this in it
+#   card_address           of the S1120, for instance 0000:00:04.0
+#   hand_to ADDRESS [DRIVER]  unbinds the PCI device, and binds it to the driver
+#   $MQBLK                 our program, where the host's side brings it (mqblk=True)
+# For NVMe/TCP: connect, has_disk, controller, disk.
 #
 # A command that fails ends the test and is named; the host shows the last lines of each /run/*.log.
 set -eEuo pipefail
@@ -72,6 +77,20 @@ file_system() {
     echo "$(wc -l </run/sums) files, $(du -sm /mnt | cut -f1) MiB came back"
 }
 
+interrupts() { mawk -v line="$1" 'index($0, line) { sum += $2 + $3 } END { print sum + 0 }' /proc/interrupts; }
+
+card_address() {
+    local found=$(grep -lx 0x1b39 /sys/bus/pci/devices/*/vendor)
+    basename ${found%/vendor}
+}
+
+hand_to() {
+    local device=/sys/bus/pci/devices/$1
+    [ ! -e $device/driver ] || echo $1 >$device/driver/unbind
+    echo "${2:-}" >$device/driver_override
+    [ -z "${2:-}" ] || echo $1 >/sys/bus/pci/drivers_probe
+}
+
 # Connects to the subsystem $1 with further options of `nvme connect`; waits until its first namespace is there.
 connect() {
     local nqn=$1
@@ -95,15 +114,4 @@ disk() {
             echo "/dev/${found##*/}"
         fi
     done
-}
-
-# The PCI address of the S1120, for instance 0000:00:04.0.
-card_address() { local found=$(grep -lx 0x1b39 /sys/bus/pci/devices/*/vendor); found=${found%/vendor} && echo ${found##*/}; }
-
-# Gives a PCI device to a driver, or to none.
-bind() {
-    local device=/sys/bus/pci/devices/$1
-    [ ! -e $device/driver ] || echo $1 >$device/driver/unbind
-    echo "${2:-}" >$device/driver_override
-    [ -z "${2:-}" ] || echo $1 >/sys/bus/pci/drivers_probe
 }
