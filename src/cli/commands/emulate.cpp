@@ -11,11 +11,13 @@
 #include "cli/standard_output.h"
 #include "device/skd/card.h"
 #include "pci/vfio_user_server.h"
+#include "registry/uri.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,7 @@ class EmulateCommand final : public Command {
         app.fallthrough();
         app.add_option("--socket", socket_, "UNIX socket to make, for one client after the other")->required();
         app.add_flag("--poll", poll_, "Never sleep");
-        auto* skd = app.add_subcommand("skd", "The sTec S1120 PCIe SSD, for Linux's skd driver");
+        auto* skd = app.add_subcommand("skd", "The sTec S1120 PCIe SSD, for Linux's skd driver and mqblk's own");
         skd->add_option("DISK-URI", disk_, "The device that is its flash; blocks of 512 bytes")->required();
         skd->add_option("--profile", profile_, "Timing: none, as fast as it goes, or s1120, the published figures")
             ->capture_default_str();
@@ -79,11 +81,13 @@ class EmulateCommand final : public Command {
 
     void announce(const Invocation& invocation, std::uint64_t disk_bytes) const {
         if (invocation.json) {
-            const nlohmann::ordered_json report{{"ready", true},   {"model", "skd"},      {"socket", socket_},
-                                                {"device", disk_}, {"bytes", disk_bytes}, {"profile", profile_}};
+            const nlohmann::ordered_json report{{"ready", true},      {"model", "skd"},  {"socket", socket_},
+                                                {"uri", uri()},       {"device", disk_}, {"bytes", disk_bytes},
+                                                {"profile", profile_}};
             print_json(report, json_one_line);
         } else {
             print("S1120 with {}, {}, at {}\n", disk_, binary_bytes(disk_bytes), socket_);
+            print("  mqblk bench {}\n", uri());
             print(
                 "  qemu-system-x86_64 -device '{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"type\":\"unix\","
                 "\"path\":\"{}\"}}}}' ...\n",
@@ -91,6 +95,14 @@ class EmulateCommand final : public Command {
             print("ready\n");
         }
         flush_output();
+    }
+
+    /// What a driver in another process opens.
+    [[nodiscard]] std::string uri() const {
+        registry::Uri uri;
+        uri.scheme = "skd+vfio-user";
+        uri.path = std::filesystem::absolute(socket_).lexically_normal().string();
+        return uri.to_string();
     }
 
     std::string socket_, disk_, profile_ = "none", serial_;
