@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/schemes.h"
 
+#include "registry/queue_options.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -69,6 +71,27 @@ constexpr std::array loop_options{
     hostnqn_option,
 };
 
+// Of the S1120, by the names of Linux's parameters.
+constexpr OptionInfo queue_depth_option{"max_queue_depth", "N", "200", "commands in flight, 1 to 200"};
+constexpr OptionInfo req_per_msg_option{"max_req_per_msg", "N", "14", "requests that share a FIT message, 1 to 14"};
+constexpr OptionInfo sgs_option{"sgs_per_request", "N", "256", "scatter-gather descriptors per request, 1 to 4096"};
+constexpr OptionInfo isr_type_option{"isr_type", "0|1|2", "2", "interrupts: legacy, MSI or MSI-X"};
+constexpr OptionInfo skd_timeout_option{"timeout", "TIME", "8s",
+                                        "longest time for one request before the card is reset"};
+constexpr std::array skd_options{queue_depth_option, req_per_msg_option, sgs_option, isr_type_option,
+                                 skd_timeout_option};
+constexpr std::array skd_model_options{
+    OptionInfo{"disk", "[URI]", "", "the device that is the card's flash, with blocks of 512 bytes"},
+    OptionInfo{"profile", "none|s1120", "none", "timing: as fast as it goes, or the published figures"},
+    OptionInfo{"serial", "TEXT", "the disk's own", "serial number, 12 characters"},
+    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk help emulate` says; may be repeated", true},
+    queue_depth_option,
+    req_per_msg_option,
+    sgs_option,
+    isr_type_option,
+    skd_timeout_option,
+};
+
 constexpr std::array table{
     SchemeInfo{
         "null", "null://",
@@ -84,6 +107,14 @@ constexpr std::array table{
     SchemeInfo{"nvme+loop", "nvme+loop:///[NQN/]NSID",
                "A namespace of an NVMe target in this process, without a socket; with ns= the target is made first.",
                "nvme+loop:///1?ns=[ram://?size=64M]", loop_options, open_nvme_loop},
+    SchemeInfo{"skd+model", "skd+model://", "An sTec S1120 SSD modelled in this process, with any device as its flash.",
+               "skd+model://?disk=[ram://?size=64M]", skd_model_options, open_skd_model},
+    SchemeInfo{"skd+vfio-user", "skd+vfio-user:///SOCKET",
+               "An sTec S1120 SSD modelled by another process (`mqblk emulate skd`), by its vfio-user socket.",
+               "skd+vfio-user:///tmp/skd.sock", skd_options, open_skd_vfio_user},
+    SchemeInfo{"skd+pci", "skd+pci://DOMAIN:BUS:DEVICE.FUNCTION",
+               "An sTec S1120 SSD in this machine, bound to vfio-pci, by its address.", "skd+pci://0000:01:00.0",
+               skd_options, open_skd_pci},
 };
 
 }  // namespace
@@ -104,28 +135,39 @@ Result<const SchemeInfo*> find_scheme(std::string_view name) {
                                                     fmt::join(names, ", ")));
 }
 
+namespace {
+
+constexpr std::string_view table_head = "| option | value | default | |\n| --- | --- | --- | --- |\n";
+
+std::string describe(const OptionInfo& option, bool markdown) {
+    if (!markdown) {
+        const auto left = fmt::format("{}={}", option.name, option.form);
+        return fmt::format("    {:<24} {}{}\n", left, option.help,
+                           option.standard.empty() ? "" : fmt::format(" (default {})", option.standard));
+    }
+    std::string form;  // a table's cell must not hold a bare "|"
+    for (const char c : option.form) form += c == '|' ? std::string("\\|") : std::string(1, c);
+    return fmt::format("| `{}` | {} | {} | {} |\n", option.name, form, option.standard, option.help);
+}
+
+}  // namespace
+
 std::string describe_schemes(bool markdown) {
     std::string text;
     for (const auto& scheme : table) {
-        if (markdown) {
-            text += fmt::format("### `{}`\n\n{}\n\n`{}`\n\n| option | value | default | |\n| --- | --- | --- | --- |\n",
-                                scheme.form, scheme.summary, scheme.example);
-        } else {
-            text += fmt::format("{}\n  {}\n  e.g. {}\n", scheme.form, scheme.summary, scheme.example);
-        }
-        for (const auto& option : scheme.options) {
-            if (markdown) {
-                std::string form;  // a table's cell must not hold a bare "|"
-                for (const char c : option.form) form += c == '|' ? std::string("\\|") : std::string(1, c);
-                text += fmt::format("| `{}` | {} | {} | {} |\n", option.name, form, option.standard, option.help);
-            } else {
-                const auto left = fmt::format("{}={}", option.name, option.form);
-                text += fmt::format("    {:<24} {}{}\n", left, option.help,
-                                    option.standard.empty() ? "" : fmt::format(" (default {})", option.standard));
-            }
-        }
+        text += markdown ? fmt::format("### `{}`\n\n{}\n\n`{}`\n\n{}", scheme.form, scheme.summary, scheme.example,
+                                       table_head)
+                         : fmt::format("{}\n  {}\n  e.g. {}\n", scheme.form, scheme.summary, scheme.example);
+        for (const auto& option : scheme.options) text += describe(option, markdown);
         text += '\n';
     }
+    constexpr std::string_view what =
+        "The queue's attributes, under the names and in the units of Linux's /sys/block/X/queue.";
+    text += markdown ? fmt::format("### Every scheme\n\n{}\n\n`null://?scheduler=mq-deadline&read_expire=100`\n\n{}",
+                                   what, table_head)
+                     : fmt::format("every scheme\n  {}\n  e.g. null://?scheduler=mq-deadline&read_expire=100\n", what);
+    for (const auto& option : queue_options()) text += describe(option, markdown);
+    text += '\n';
     return text;
 }
 

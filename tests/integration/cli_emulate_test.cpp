@@ -41,6 +41,7 @@ TEST_F(EmulateTest, ServesTheCardToOneClientAfterTheOther) {
     Running server(arguments({"ram://?size=8M"}));
     ASSERT_EQ(server.wait_for_line("ready"), "ready") << server.output();
     EXPECT_THAT(server.output(), HasSubstr("S1120 with ram://?size=8M, 8192KiB, at " + socket_));
+    EXPECT_THAT(server.output(), HasSubstr("mqblk bench skd+vfio-user://" + socket_));
     for (int i = 0; i < 3; ++i) {
         auto function = pci::open_vfio_user(socket_);
         ASSERT_TRUE(function) << function.error().message();
@@ -64,6 +65,7 @@ TEST_F(EmulateTest, SaysItInJsonAndEndsOnCtrlC) {
     const auto report = nlohmann::json::parse(line);
     EXPECT_EQ(report["ready"], true);
     EXPECT_EQ(report["socket"], socket_);
+    EXPECT_EQ(report["uri"], "skd+vfio-user://" + socket_);
     EXPECT_EQ(report["bytes"], 1u << 30);
     EXPECT_EQ(server.end(SIGINT), 0);
 }
