@@ -129,6 +129,9 @@ constexpr ExpiryRow expiry_rows[] = {
 constexpr DriverState before_online[] = {idle,       starting,      busy,       busy_imminent,
                                          busy_erase, busy_sanitize, restarting, fault};
 
+/// Bounds of these are for as long as the card says that it is busy.
+constexpr DriverState busy_states[] = {busy, busy_imminent, busy_erase, busy_sanitize};
+
 /// Nothing leads out of these but what is asked for.
 constexpr DriverState final_states[] = {syncing, stopping, disappeared, protocol_mismatch};
 
@@ -158,6 +161,7 @@ Actions States::apply(Actions actions, Time now) noexcept {
     if ((actions & send_commands) != 0) {
         if (abandoned_) return restart(now);
         commands_due_ = now + commands_bound;
+        if (contains(busy_states, state_)) due_ = never;  // it is busy no more: its commands have a bound of their own
     }
     return actions;
 }
@@ -179,7 +183,10 @@ Actions States::drive_changed(DriveState drive, Time now) noexcept {
         return each.drive == drive && (!each.from || *each.from == state_);
     });
     if (row == std::end(change_rows)) return 0;
-    if (row->next) enter(*row->next, bound_from(now, row->bound));
+    if (row->next) {
+        enter(*row->next, bound_from(now, row->bound));
+        commands_due_ = never;  // they wait with the card, or are lost with what it was doing
+    }
     return apply(row->actions, now);
 }
 
