@@ -39,8 +39,8 @@ class EmulateCommand final : public Command {
         skd->add_option("--serial", serial_, "Serial number, 12 characters [the disk's own]");
         skd->add_option("--fault", faults_,
                         "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
-                        "medium-error (lba, blocks), status (status, key, asc), lost, late (by), wrong-tag, twice,\n"
-                        "busy, sanitize, erase, fault, offline, gone (for), no-answer (type)")
+                        "medium-error, status (status, key, asc), lost, late (by), wrong-tag, twice, busy, sanitize,\n"
+                        "erase, fault, restart, offline, gone (for), each also with lba and blocks; no-answer (type)")
             ->allow_extra_args(false);
     }
 

@@ -17,7 +17,7 @@ using wire::skd::MessageType;
 
 bool FaultList::meets(const Fault& fault, std::uint64_t number, const wire::scsi::Cdb& cdb) noexcept {
     if (fault.kind == FaultKind::lost_message || number < fault.command) return false;
-    if (fault.kind != FaultKind::medium_error) return true;
+    if (fault.kind != FaultKind::medium_error && fault.blocks == 0) return true;
     const auto range = wire::scsi::parse_blocks(cdb);
     if (!range || range->blocks == 0 || cdb[0] == wire::scsi::opcode::synchronize_cache_10 ||
         cdb[0] == wire::scsi::opcode::synchronize_cache_16) {
@@ -53,8 +53,10 @@ struct Kind {
     DriveState state;
     std::string_view keys;  ///< that it takes, each with a space behind it
 };
+/// What all take that a command meets.
+constexpr std::string_view place_keys = "lba blocks ";
 constexpr Kind kinds[] = {
-    {"medium-error", FaultKind::medium_error, DriveState::online, "lba blocks "},
+    {"medium-error", FaultKind::medium_error, DriveState::online, ""},
     {"status", FaultKind::scsi_status, DriveState::online, "status key asc "},
     {"lost", FaultKind::lost_completion, DriveState::online, ""},
     {"late", FaultKind::late_completion, DriveState::online, "by "},
@@ -64,6 +66,7 @@ constexpr Kind kinds[] = {
     {"sanitize", FaultKind::drive_state, DriveState::busy_sanitize, "for "},
     {"erase", FaultKind::drive_state, DriveState::busy_erase, "for "},
     {"fault", FaultKind::drive_state, DriveState::fault, "for "},
+    {"restart", FaultKind::drive_state, DriveState::soft_reset, "for "},
     {"offline", FaultKind::drive_state, DriveState::offline, "for "},
     {"gone", FaultKind::disappear, DriveState::missing, "for "},
     {"no-answer", FaultKind::lost_message, DriveState::online, "type "},
@@ -139,13 +142,14 @@ Result<Fault> parse_fault(std::string_view text) {
         if (auto when = parse_when(fault, head); !when)
             return std::unexpected(when.error().in(fmt::format("fault '{}'", text)));
     }
+    const std::string keys =
+        fmt::format("{}{}", kind->keys, fault.kind == FaultKind::lost_message ? std::string_view{} : place_keys);
     while (!rest.empty()) {
         std::string_view value = take_until(rest, ',');
         const std::string_view key = take_until(value, '=');
-        if (key.empty() || kind->keys.find(fmt::format("{} ", key)) == std::string_view::npos) {
+        if (key.empty() || keys.find(fmt::format("{} ", key)) == std::string::npos) {
             return fail(Errc::invalid_argument,
-                        fmt::format("fault '{}': {} has no '{}'; it takes: {}", text, kind->name, key,
-                                    kind->keys.empty() ? "nothing" : kind->keys));
+                        fmt::format("fault '{}': {} has no '{}'; it takes: {}", text, kind->name, key, keys));
         }
         if (auto set = set_key(fault, key, value); !set)
             return std::unexpected(set.error().in(fmt::format("fault '{}'", text)));

@@ -40,6 +40,7 @@ void Controller::states_changed() {
     const Admission now = states_.admission();
     if (now == admission_) return;
     admission_ = now;
+    if (now == Admission::take) online_since_ = reactor_.now();
     if (queue_ != nullptr && now != Admission::hold) queue_->go_on();
 }
 
