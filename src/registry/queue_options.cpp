@@ -50,7 +50,8 @@ Result<std::vector<Uri::Option>> take_queue_options(Uri& uri) {
         taken.push_back(option);
     }
     std::erase_if(uri.options, is_queue_option);
-    std::ranges::stable_partition(taken, [](const auto& option) { return option.name == scheduler_name; });
+    const auto scheduler = std::ranges::find(taken, scheduler_name, &Uri::Option::name);
+    if (scheduler != taken.end()) std::rotate(taken.begin(), scheduler, scheduler + 1);
     return taken;
 }
 
