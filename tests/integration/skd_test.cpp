@@ -104,11 +104,13 @@ class SkdUris : public testing::TestWithParam<int> {
 
 TEST_P(SkdUris, AModelInThisProcess) {
     Context context;
-    for (const std::string below : {std::string("ram://?size=8M"), "file://" + dir_.file("disk") + "?size=8M"}) {
+    for (const std::string& below : {std::string("ram://?size=8M"), "file://" + dir_.file("disk") + "?size=8M"}) {
         SCOPED_TRACE(below);
-        const auto device = context.open("skd+model://?disk=[" + below + "]&" + isr_type());
-        ASSERT_TRUE(device) << device.error().message();
-        exercise_by_two_threads(*device, 5);
+        {
+            const auto device = context.open("skd+model://?disk=[" + below + "]&" + isr_type());
+            ASSERT_TRUE(device) << device.error().message();
+            exercise_by_two_threads(*device, 5);
+        }
         verify_by_program("skd+model://?disk=[" + below + "]&" + isr_type());
     }
 }

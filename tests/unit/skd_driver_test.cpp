@@ -292,6 +292,63 @@ TEST(SkdDriver, ACardOfAnotherKindIsRefused) {
     EXPECT_THAT(opened.error().message(), HasSubstr("8086:1234, which is no S1120 (1b39:0001)"));
 }
 
+/// Random I/O at one depth for a while; how many a second there are.
+double iops(SkdDisk& disk, Channel& channel, Op op, unsigned sectors, unsigned depth) {
+    struct Load {
+        Channel& channel;
+        SeededRandom random{1};
+        std::uint64_t sectors, ended = 0;
+        bool ending = false;
+    } load{.channel = channel, .sectors = disk.below().sectors()};
+    std::vector<std::byte> memory(sectors * 512);
+    const Segment segment{memory.data(), memory.size()};
+    std::vector<Bio> bios(depth);
+    for (Bio& bio : bios) {
+        bio.op = op;
+        bio.sectors = sectors;
+        bio.data = {&segment, 1};
+        bio.flags = bio_nomerge;
+        bio.context = &load;
+        bio.done = [](Bio& ended) noexcept {
+            auto& self = *static_cast<Load*>(ended.context);
+            EXPECT_EQ(ended.status, Status::ok);
+            ++self.ended;
+            ended.sector = self.random.below(self.sectors / ended.sectors) * ended.sectors;
+            if (!self.ending) self.channel.submit(ended);
+        };
+        channel.submit(bio);
+    }
+    disk.world().run_for(100ms);
+    const std::uint64_t before = load.ended;
+    constexpr double windows_a_second = 5;
+    disk.world().run_for(200ms);
+    const auto rate = static_cast<double>(load.ended - before) * windows_a_second;
+    load.ending = true;
+    while (channel.outstanding() > 0) channel.wait();
+    return rate;
+}
+
+TEST(SkdDriver, TheProfileGivesThePublishedFigures) {
+    SkdDiskOptions options;
+    options.card.profile = device::skd::Profile::s1120;
+    SkdDisk disk(options);
+    DiskUser user(disk.device(), disk.reactor());
+    struct Row {
+        Op op;
+        unsigned sectors, depth;
+        double iops;
+    };
+    const Row rows[] = {
+        {Op::read, 1, 1, 1e6 / 88}, {Op::write, 1, 1, 1e6 / 26},  {Op::read, 1, 64, 103'000},
+        {Op::read, 8, 64, 81'000},  {Op::read, 128, 64, 15'700},  {Op::write, 1, 64, 62'000},
+        {Op::write, 8, 64, 69'000}, {Op::write, 128, 64, 13'900},
+    };
+    for (const Row& row : rows) {
+        EXPECT_NEAR(iops(disk, user.channel(), row.op, row.sectors, row.depth), row.iops, row.iops * 0.02)
+            << to_string(row.op) << " of " << row.sectors << " sectors at depth " << row.depth;
+    }
+}
+
 TEST(SkdDriver, ACardThatTakesFewerCommandsIsGivenFewer) {
     SkdDiskOptions options;
     options.card.max_commands = 5;
