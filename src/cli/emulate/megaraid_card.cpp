@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// emulate megaraid: a controller with devices as disks of their own and as volumes, in the order of the command line.
 #include "cli/emulate/card.h"
 #include "cli/numbers.h"
 #include "device/megaraid/controller.h"

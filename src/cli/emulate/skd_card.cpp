@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// emulate skd: an S1120 with one device as its flash.
 #include "cli/emulate/card.h"
 #include "cli/numbers.h"
 #include "device/skd/card.h"
