@@ -188,7 +188,7 @@ TEST(SkdSession, LeavesInTheMiddle) {
         SkdPlan plan =
             plan_with({.completions = seed % 2 == 0, .busy = seed % 3 == 0, .disk_hang = seed % 4 == 0}, when_reset);
         plan.workload.allowed.insert(Status::aborted);
-        plan.workload.operations = 10000;
+        plan.workload.operations = 1000;
         plan.leaves = true;
         run_skd(seed, plan);
     });
