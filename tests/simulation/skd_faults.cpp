@@ -128,7 +128,11 @@ void SkdFaults::scsi_error() {
 void SkdFaults::completion() {
     constexpr FaultKind kinds[] = {FaultKind::lost_completion, FaultKind::late_completion, FaultKind::wrong_tag,
                                    FaultKind::duplicate_completion};
-    inject({.kind = kinds[world_.random.below(std::size(kinds))], .duration = up_to(options_.longest_delay)});
+    const FaultKind kind = kinds[world_.random.below(std::size(kinds))];
+    // A second completion finds the same tag in use again, at once or after a while.
+    const Duration most =
+        kind == FaultKind::duplicate_completion ? Duration(world_.random.below(2) * 5'000'000) : options_.longest_delay;
+    inject({.kind = kind, .duration = most == Duration{} ? most : up_to(most)});
 }
 
 void SkdFaults::enter(DriveState state) {

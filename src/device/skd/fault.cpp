@@ -61,7 +61,7 @@ constexpr Kind kinds[] = {
     {"lost", FaultKind::lost_completion, DriveState::online, ""},
     {"late", FaultKind::late_completion, DriveState::online, "by "},
     {"wrong-tag", FaultKind::wrong_tag, DriveState::online, ""},
-    {"twice", FaultKind::duplicate_completion, DriveState::online, ""},
+    {"twice", FaultKind::duplicate_completion, DriveState::online, "by "},
     {"busy", FaultKind::drive_state, DriveState::busy, "for "},
     {"sanitize", FaultKind::drive_state, DriveState::busy_sanitize, "for "},
     {"erase", FaultKind::drive_state, DriveState::busy_erase, "for "},
