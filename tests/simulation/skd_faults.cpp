@@ -54,21 +54,21 @@ std::vector<Fault> draw_start_faults(Random& random) {
 }
 
 SkdFaults::SkdFaults(SkdWorld& world, SkdFaultOptions options) : world_(world), options_(options) {
-    const auto add = [this](bool wanted, std::function<void()> strike) {
-        if (wanted) kinds_.push_back(std::move(strike));
+    const auto add = [this](bool wanted, Duration longest_wait, std::function<void()> strike) {
+        if (wanted) kinds_.push_back({longest_wait, std::move(strike)});
     };
-    add(options.errors, [this] { scsi_error(); });
-    add(options.completions, [this] { completion(); });
+    add(options.errors, options.longest_interval, [this] { scsi_error(); });
+    add(options.completions, options.longest_interval, [this] { completion(); });
+    add(options.answers, options.longest_interval, [this] { inject({.kind = FaultKind::lost_message}); });
     for (const DriveState state : {DriveState::busy, DriveState::busy_erase, DriveState::busy_sanitize}) {
-        add(options.busy, [this, state] { enter(state); });
+        add(options.busy, options.longest_peace, [this, state] { enter(state); });
     }
     for (const DriveState state :
          {DriveState::fault, DriveState::offline, DriveState::fw_booting, DriveState::soft_reset}) {
-        add(options.crashes, [this, state] { enter(state); });
+        add(options.crashes, options.longest_peace, [this, state] { enter(state); });
     }
-    add(options.answers, [this] { inject({.kind = FaultKind::lost_message}); });
-    add(options.gone, [this] { pull_out(); });
-    add(options.disk_hang, [this] { hang_disk(); });
+    add(options.gone, options.longest_peace, [this] { pull_out(); });
+    add(options.disk_hang, options.longest_peace, [this] { hang_disk(); });
 }
 
 SkdFaults::~SkdFaults() {
@@ -92,18 +92,20 @@ void SkdFaults::later(Duration delay, std::function<void()> event) {
 
 void SkdFaults::schedule() {
     if (kinds_.empty()) return;
-    later(up_to(options_.longest_interval), [this] {
+    const Kind& kind = kinds_[world_.random.below(kinds_.size())];
+    later(up_to(kind.longest_wait), [this, &kind] {
         if (stopped_) return;
-        kinds_[world_.random.below(kinds_.size())]();
+        kind.strike();
         world_.wake_card();
         schedule();
     });
 }
 
-/// For commands under way. Of a card at rest its driver's next start-up would be the victim, time and again, and that
-/// gives up some time.
+/// One at a time, for commands under way. Of a card at rest its driver's next start-up would be the victim, time and
+/// again, and that gives up some time.
 void SkdFaults::inject(Fault fault) {
-    if (world_.card().in_flight() == 0) return world_.card().heal();
+    world_.card().heal();
+    if (world_.card().in_flight() == 0) return;
     fault.count = 1 + world_.random.below(3);
     world_.tell(fmt::format("fault of kind {} strikes {} times", static_cast<unsigned>(fault.kind), fault.count));
     world_.card().inject(fault);
