@@ -54,10 +54,15 @@ LOCAL_ROWS = [
     ("skd-1", "S1120 driver and model over null, depth 1", SKD, "--depth 1"),
     ("skd-32", "S1120 driver and model over null, depth 32", SKD, "--depth 32"),
 ]
+# The same with the model in another process.
+CARD_ROWS = [
+    ("skd-socket-1", "S1120 driver, model in another process, depth 1", "--depth 1"),
+    ("skd-socket-32", "S1120 driver, model in another process, depth 32", "--depth 32"),
+]
 MANY_NAMESPACES, USED_AT_EACH_END = 4096, 16
 MANY_CONNECTIONS, KEPT_ALIVE = 1000, 100
 PRESENCE_ROWS = ["presence", "namespaces", "connections", "keep-alive"]
-ALL = [row[0] for row in TCP_ROWS] + [CONNECTIONS_ROW[0]] + [row[0] for row in LOCAL_ROWS] + PRESENCE_ROWS
+ALL = [row[0] for row in TCP_ROWS + [CONNECTIONS_ROW] + LOCAL_ROWS + CARD_ROWS] + PRESENCE_ROWS
 
 
 class Failed(Exception):
@@ -268,6 +273,23 @@ class Measurements:
             if name in self.only:
                 self.alternate(name, mqblk=lambda: self.programs.bench([uri], options))
 
+    def card(self):
+        """A card on CPU 0, behind a vfio-user socket."""
+        rows = [row for row in CARD_ROWS if row[0] in self.only]
+        if not rows:
+            return
+        with tempfile.TemporaryDirectory() as scratch:
+            command = self.programs.command(self.programs.mqblk, "emulate", "skd", "--socket", f"{scratch}/card",
+                                            "--json", NULL)
+            server = subprocess.Popen(["taskset", "-c", TARGET_CPU, *command], stdout=subprocess.PIPE, text=True)
+            try:
+                uri = json.loads(server.stdout.readline() or '{"uri": ""}')["uri"]
+                for name, _, options in rows:
+                    self.alternate(name, mqblk=lambda: self.programs.bench([uri], options))
+            finally:
+                server.terminate()
+                server.wait(timeout=30)
+
     def presence(self):
         if "presence" not in self.only:
             return
@@ -372,7 +394,7 @@ class Tables:
 
     def local(self):
         return self.table("what | IOPS", [f"| {what} | {rate(self.median(name, 'mqblk'))} |"
-                                          for name, what, _, _ in LOCAL_ROWS if self.has(name)])
+                                          for name, what, *_ in LOCAL_ROWS + CARD_ROWS if self.has(name)])
 
     def presence(self):
         lines = []
@@ -439,8 +461,8 @@ def main():
         raise Failed("two CPUs are needed: one for the target, one for the initiator")
     measurements = Measurements(Programs(arguments.build, arguments.realtime, arguments.time), arguments.runs,
                                 arguments.only)
-    for measure in (measurements.tcp, measurements.local, measurements.presence, measurements.namespaces,
-                    measurements.connections, measurements.keep_alive):
+    for measure in (measurements.tcp, measurements.local, measurements.card, measurements.presence,
+                    measurements.namespaces, measurements.connections, measurements.keep_alive):
         measure()
     if arguments.json:
         arguments.json.write_text(json.dumps(measurements.results, indent=1) + "\n")

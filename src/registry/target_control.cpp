@@ -248,12 +248,10 @@ Answer dispatch(TargetService& service, const std::string& default_nqn, std::str
 
 std::string handle_control(TargetService& service, const std::string& default_nqn, std::string_view request) {
     const auto answer = dispatch(service, default_nqn, request);
-    const ordered_json json =
-        answer ? ordered_json{{"ok", true}, {"result", *answer}}
-               : ordered_json{
-                     {"ok", false},
-                     {"code", to_string(answer.error().code())},
-                     {"error", abridged(answer.error().message(), max_error_bytes)}};
+    const ordered_json json = answer ? ordered_json{{"ok", true}, {"result", *answer}}
+                                     : ordered_json{{"ok", false},
+                                                    {"code", to_string(answer.error().code())},
+                                                    {"error", abridged(answer.error().message(), max_error_bytes)}};
     return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

@@ -70,7 +70,7 @@ void exercise_by_two_threads(const std::shared_ptr<Device>& device, std::uint64_
             ASSERT_TRUE(channel);
             const std::uint64_t first = part * device->sectors() / 2;
             constexpr unsigned depth = 16;
-            for (unsigned round = 0; round < 50; ++round) {
+            for (unsigned round = 0; round < 20; ++round) {
                 auto data = pattern(depth * 4096, seed + part * 1000 + round);
                 std::vector<std::byte> back(data.size());
                 for (const bool write : {true, false}) {

@@ -266,12 +266,12 @@ TEST_F(SkdRecovery, AChannelCanBeClosedWhateverTheCardDoes) {
         if (kind == FaultKind::drive_state) fault.state = DriveState::busy;
         disk_.card().inject(fault);
         const Time before = disk_.world().now();
-        {
-            DiskUser other(disk_.device(), disk_.reactor());
-            SkdFlight flight(other.channel(), Op::write, 0, load);
-            flight.submit();
-            disk_.world().run_for(1ms);
-        }
+        std::optional<DiskUser> other(std::in_place, disk_.device(), disk_.reactor());
+        SkdFlight flight(other->channel(), Op::write, 0, load);
+        flight.submit();
+        disk_.world().run_for(1ms);
+        other.reset();
+        EXPECT_EQ(flight.ended(), load);
         EXPECT_LT(disk_.world().now() - before, 3s);
         disk_.card().heal();
         disk_.world().run_for(120s);

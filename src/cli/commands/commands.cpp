@@ -32,6 +32,10 @@ constexpr std::array table{
         "  mqblk emulate skd --socket /tmp/skd.sock file:///var/tmp/disk.img?size=1G --profile s1120\n"
         "  mqblk emulate skd --socket /tmp/skd.sock ram://?size=64M --fault medium-error,lba=2048,blocks=8\n"
         "  mqblk emulate skd --socket /tmp/skd.sock ram://?size=64M --fault late@1000,by=10s --fault busy@5000,for=2s\n"
+        "  mqblk emulate megaraid --socket /tmp/mr.sock --jbod ram://?size=64M --jbod ram://?size=64M\n"
+        "  mqblk emulate megaraid --socket /tmp/mr.sock --jbod null://?size=1T --ld "
+        "6x8=file:///var/tmp/vol.img?size=8G\n"
+        "  mqblk emulate megaraid --socket /tmp/mr.sock --ld ram://?size=64M --fault firmware-fault@500\n"
         "For a virtual machine, or for a driver in another process. Prints how to reach it, then `ready`. Ends\n"
         "in order, with exit code 0, on Ctrl-C or SIGTERM.",
         make_emulate},

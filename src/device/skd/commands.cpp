@@ -5,6 +5,7 @@
 #include "device/scsi/nexus.h"
 #include "device/skd/card.h"
 #include "device/skd/fit.h"
+#include "pci/host_ranges.h"
 #include "wire/scsi_cdb.h"
 
 #include <algorithm>
@@ -155,7 +156,7 @@ void Card::gather(Slot& slot, const ScsiRequest& request, const scsi::Plan& plan
     slot.hold = memory.hold();
     const pci::Access access =
         plan.direction == scsi::Direction::from_initiator ? pci::Access::read : pci::Access::write;
-    const auto pieces = find_ranges(slot.hold, slot.host_ranges(), access, plan.memory_mask, slot.piece_room);
+    const auto pieces = pci::find_ranges(slot.hold, slot.host_ranges(), access, plan.memory_mask, slot.piece_room);
     if (pieces) [[likely]] {
         slot.command.data = slot.piece_room.first(*pieces);
         return execute(slot);
@@ -187,7 +188,8 @@ void Card::copy_memory_granted(Slot& slot) noexcept {
     if (slot.dropped) return release(slot);
     slot.copy_piece = {slot.copy.data, slot.bytes};
     const std::span<std::byte> data(slot.copy.data, slot.bytes);
-    if (slot.direction == scsi::Direction::from_initiator && !read_ranges(host_->memory(), slot.host_ranges(), data))
+    if (slot.direction == scsi::Direction::from_initiator &&
+        !pci::read_ranges(host_->memory(), slot.host_ranges(), data))
         return refuse(slot, SenseKey::aborted_command, asc::data_phase_error);
     slot.command.data = {&slot.copy_piece, 1};
     execute(slot);

@@ -3,6 +3,7 @@
 // From the disk to the ring: data that was copied goes to the host, then the command is told, at once or when its time
 // has come. What a reset dropped ends without a word.
 #include "device/skd/card.h"
+#include "pci/host_ranges.h"
 #include "wire/scsi_cdb.h"
 
 #include <utility>
@@ -18,7 +19,7 @@ void Card::finish(Slot& slot) noexcept {
         return release(slot);
     scsi::Command& command = slot.command;
     if (slot.copies && slot.direction == scsi::Direction::to_initiator && command.status == wire::scsi::Status::good &&
-        !write_ranges(host_->memory(), slot.host_ranges(), {slot.copy.data, slot.bytes})) [[unlikely]] {
+        !pci::write_ranges(host_->memory(), slot.host_ranges(), {slot.copy.data, slot.bytes})) [[unlikely]] {
         command.status = wire::scsi::Status::check_condition;
         command.sense = {.key = SenseKey::aborted_command, .code = asc::data_phase_error};
         command.transferred = 0;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/skd/fault.h"
 
+#include "base/fault_text.h"
 #include "base/units.h"
 #include "wire/scsi_cdb.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <limits>
 
 namespace mqblk::device::skd {
@@ -48,45 +47,33 @@ bool FaultList::loses_answer(MessageType type) noexcept {
 namespace {
 
 struct Kind {
-    std::string_view name;
+    FaultWord word;
     FaultKind kind;
-    DriveState state;
-    std::string_view keys;  ///< that it takes, each with a space behind it
+    DriveState state = DriveState::online;
 };
-/// What all take that a command meets.
-constexpr std::string_view place_keys = "lba blocks ";
+/// What a command meets takes blocks, too.
 constexpr Kind kinds[] = {
-    {"medium-error", FaultKind::medium_error, DriveState::online, ""},
-    {"status", FaultKind::scsi_status, DriveState::online, "status key asc "},
-    {"lost", FaultKind::lost_completion, DriveState::online, ""},
-    {"late", FaultKind::late_completion, DriveState::online, "by "},
-    {"wrong-tag", FaultKind::wrong_tag, DriveState::online, ""},
-    {"twice", FaultKind::duplicate_completion, DriveState::online, "by "},
-    {"busy", FaultKind::drive_state, DriveState::busy, "for "},
-    {"sanitize", FaultKind::drive_state, DriveState::busy_sanitize, "for "},
-    {"erase", FaultKind::drive_state, DriveState::busy_erase, "for "},
-    {"fault", FaultKind::drive_state, DriveState::fault, "for "},
-    {"restart", FaultKind::drive_state, DriveState::soft_reset, "for "},
-    {"offline", FaultKind::drive_state, DriveState::offline, "for "},
-    {"gone", FaultKind::disappear, DriveState::missing, "for "},
-    {"no-answer", FaultKind::lost_message, DriveState::online, "type "},
+    {{"medium-error", "lba blocks "}, FaultKind::medium_error},
+    {{"status", "status key asc lba blocks "}, FaultKind::scsi_status},
+    {{"lost", "lba blocks "}, FaultKind::lost_completion},
+    {{"late", "by lba blocks "}, FaultKind::late_completion},
+    {{"wrong-tag", "lba blocks "}, FaultKind::wrong_tag},
+    {{"twice", "by lba blocks "}, FaultKind::duplicate_completion},
+    {{"busy", "for lba blocks "}, FaultKind::drive_state, DriveState::busy},
+    {{"sanitize", "for lba blocks "}, FaultKind::drive_state, DriveState::busy_sanitize},
+    {{"erase", "for lba blocks "}, FaultKind::drive_state, DriveState::busy_erase},
+    {{"fault", "for lba blocks "}, FaultKind::drive_state, DriveState::fault},
+    {{"restart", "for lba blocks "}, FaultKind::drive_state, DriveState::soft_reset},
+    {{"offline", "for lba blocks "}, FaultKind::drive_state, DriveState::offline},
+    {{"gone", "for lba blocks "}, FaultKind::disappear, DriveState::missing},
+    {{"no-answer", "type "}, FaultKind::lost_message},
 };
-
-Result<std::uint64_t> parse_integer(std::string_view name, std::string_view text, std::uint64_t most) {
-    const bool hexadecimal = text.starts_with("0x");
-    const std::string_view digits = hexadecimal ? text.substr(2) : text;
-    std::uint64_t value = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), value, hexadecimal ? 16 : 10);
-    if (error != std::errc{} || end != digits.data() + digits.size() || value > most)
-        return fail(Errc::invalid_argument, fmt::format("{}={}: must be a number from 0 to {}", name, text, most));
-    return value;
-}
+constexpr auto words = fault_words_of(kinds);
 
 /// Reads a number into an integer or an enumeration.
 template <class T>
 Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to) {
-    const auto number = parse_integer(key, value, most);
+    const auto number = parse_fault_number(key, value, most);
     if (!number) return std::unexpected(number.error());
     to = static_cast<T>(*number);
     return {};
@@ -106,51 +93,15 @@ Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
     return {};
 }
 
-/// The part before `separator`, which is taken off `text` together with it; all of it if there is none.
-std::string_view take_until(std::string_view& text, char separator) {
-    const std::size_t at = text.find(separator);
-    const std::string_view part = text.substr(0, at);
-    text = at == std::string_view::npos ? std::string_view{} : text.substr(at + 1);
-    return part;
-}
-
-Result<> parse_when(Fault& fault, std::string_view text) {
-    std::string_view rest = text;
-    const std::string_view command = take_until(rest, 'x');
-    constexpr std::uint64_t any = std::numeric_limits<std::int64_t>::max();
-    if (auto read = parse_into("the command after '@'", command, any, fault.command); !read) return read;
-    if (text.find('x') == std::string_view::npos) return {};
-    return parse_into("the count after 'x'", rest, any, fault.count);
-}
-
 }  // namespace
 
 Result<Fault> parse_fault(std::string_view text) {
-    std::string_view rest = text;
-    std::string_view head = take_until(rest, ',');
-    const bool placed = head.find('@') != std::string_view::npos;
-    const std::string_view name = take_until(head, '@');
-    const auto* const kind = std::ranges::find(kinds, name, &Kind::name);
-    if (kind == std::end(kinds)) {
-        std::string known;
-        for (const Kind& each : kinds) known += fmt::format("{}{}", known.empty() ? "" : ", ", each.name);
-        return fail(Errc::invalid_argument, fmt::format("fault '{}': no such kind; there are {}", text, known));
-    }
-    Fault fault{.kind = kind->kind, .state = kind->state};
-    if (fault.kind == FaultKind::medium_error) fault.count = 0;
-    if (placed) {
-        if (auto when = parse_when(fault, head); !when)
-            return std::unexpected(when.error().in(fmt::format("fault '{}'", text)));
-    }
-    const std::string keys =
-        fmt::format("{}{}", kind->keys, fault.kind == FaultKind::lost_message ? std::string_view{} : place_keys);
-    while (!rest.empty()) {
-        std::string_view value = take_until(rest, ',');
-        const std::string_view key = take_until(value, '=');
-        if (key.empty() || keys.find(fmt::format("{} ", key)) == std::string::npos) {
-            return fail(Errc::invalid_argument,
-                        fmt::format("fault '{}': {} has no '{}'; it takes: {}", text, kind->name, key, keys));
-        }
+    const auto parsed = parse_fault_text(text, words);
+    if (!parsed) return std::unexpected(parsed.error());
+    Fault fault{.kind = kinds[parsed->kind].kind, .state = kinds[parsed->kind].state};
+    fault.command = parsed->command.value_or(0);
+    fault.count = parsed->count.value_or(fault.kind == FaultKind::medium_error ? 0 : 1);
+    for (const auto& [key, value] : parsed->values) {
         if (auto set = set_key(fault, key, value); !set)
             return std::unexpected(set.error().in(fmt::format("fault '{}'", text)));
     }

@@ -46,35 +46,4 @@ SgList walk_sg_list(const pci::HostMemory& memory, std::uint64_t address, std::u
     return list;
 }
 
-std::optional<std::size_t> find_ranges(const pci::MemoryHold& hold, std::span<const DmaSegment> ranges,
-                                       pci::Access access, std::uint32_t mask, std::span<Segment> room) noexcept {
-    std::size_t used = 0;
-    for (const DmaSegment& range : ranges) {
-        const auto pieces = pci::HostMemory::pieces(hold, range.address, range.bytes, access, room.subspan(used));
-        if (!pieces) return std::nullopt;
-        for (std::size_t end = used + *pieces; used < end; ++used) {
-            if (((reinterpret_cast<std::uintptr_t>(room[used].data) | room[used].bytes) & mask) != 0)
-                return std::nullopt;
-        }
-    }
-    return used;
-}
-
-bool read_ranges(const pci::HostMemory& memory, std::span<const DmaSegment> ranges, std::span<std::byte> to) noexcept {
-    for (const DmaSegment& range : ranges) {
-        if (!memory.read(range.address, to.first(range.bytes))) return false;
-        to = to.subspan(range.bytes);
-    }
-    return true;
-}
-
-bool write_ranges(const pci::HostMemory& memory, std::span<const DmaSegment> ranges,
-                  std::span<const std::byte> from) noexcept {
-    for (const DmaSegment& range : ranges) {
-        if (!memory.write(range.address, from.first(range.bytes))) return false;
-        from = from.subspan(range.bytes);
-    }
-    return true;
-}
-
 }  // namespace mqblk::device::skd

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scatter-gather lists as they lie in the host's memory, really walked: each descriptor is copied once, checked, and
-// the next one is where it says. What loops is refused when it is longer than any list may be. And where the memory
-// that was found is, for I/O in place.
+// the next one is where it says. What loops is refused when it is longer than any list may be.
 #pragma once
 
 #include "pci/dma_space.h"
 #include "pci/host_memory.h"
-
-#include <mqblk/bio.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,17 +33,5 @@ struct SgList {
 /// max_descriptors.
 [[nodiscard]] SgList walk_sg_list(const pci::HostMemory& memory, std::uint64_t address, std::uint64_t bytes,
                                   std::span<pci::DmaSegment> room) noexcept;
-
-/// Where the ranges are in this process. Nothing, if some of it can only be copied, is not mapped, violates `mask`, or
-/// `room` is too small: then read_ranges or write_ranges do it, or say that it cannot be done.
-[[nodiscard]] std::optional<std::size_t> find_ranges(const pci::MemoryHold& hold,
-                                                     std::span<const pci::DmaSegment> ranges, pci::Access access,
-                                                     std::uint32_t mask, std::span<Segment> room) noexcept;
-
-/// Copies between the ranges and memory of their length. False: some of it is not mapped.
-[[nodiscard]] bool read_ranges(const pci::HostMemory& memory, std::span<const pci::DmaSegment> ranges,
-                               std::span<std::byte> to) noexcept;
-[[nodiscard]] bool write_ranges(const pci::HostMemory& memory, std::span<const pci::DmaSegment> ranges,
-                                std::span<const std::byte> from) noexcept;
 
 }  // namespace mqblk::device::skd

@@ -18,7 +18,8 @@ constexpr std::uint32_t lost_card = 0xffffffff;
 
 Interrupts::~Interrupts() {
     for (auto& vector : vectors_) vector.reset();
-    if (enabled_ && !function_.lost()) static_cast<void>(function_.enable_interrupts(InterruptType::none, 0));
+    if (!enabled_ || function_.lost()) return;
+    [[maybe_unused]] const auto disabled = function_.enable_interrupts(InterruptType::none, 0);
 }
 
 Result<> Interrupts::enable_vectors(InterruptType type, unsigned vectors) {

@@ -4,7 +4,8 @@
 address=$(card_address)
 uri=skd+pci://$address
 
-verified() { $MQBLK bench --verify --rw randrw "$@" >/run/bench.log 2>&1; }
+load="bench --verify --rw randrw --range 32M" # the faults lie behind
+verified() { $MQBLK $load "$@" >/run/bench.log 2>&1; }
 
 if modprobe -q skd; then
     about "the kernel's own driver, behind the IOMMU"
@@ -40,10 +41,15 @@ for type in 0 1 2; do
 done
 verified $uri --bs 4k --depth 32 --size 4M --poll
 
+about "a medium error fails its request; a firmware that restarts fails none"
+ends_with "medium error" $MQBLK read $uri --offset 48M --length 4k -o /run/back
+$MQBLK read $uri --offset 52M --length 4k -o /run/back
+$MQBLK ${load/32M/4M} $uri --offset 53M --bs 4k --depth 32 --size 32M >/run/bench.log 2>&1
+
 many() { [ $(interrupts $1) -gt 100 ]; }
 about "killed under load, and opened again"
 for type in 0/vfio-intx 1/vfio-msi 2/vfio-msix; do
-    $MQBLK bench --verify --rw randrw --bs 4k --depth 32 --time 10m "$uri?isr_type=${type%/*}" >/run/killed.log 2>&1 &
+    $MQBLK $load --bs 4k --depth 32 --time 10m "$uri?isr_type=${type%/*}" >/run/killed.log 2>&1 &
     eventually many ${type#*/}
     ends_with "another process uses the card" $MQBLK info $uri
     kill -9 $!
@@ -57,7 +63,7 @@ user() { setpriv --reuid=1000 --regid=1000 --clear-groups --no-new-privs "$@"; }
 ends_with "no permission: run \`chown \$USER $group\` as root" user $MQBLK info $uri
 chown 1000 $group
 (ulimit -l 64 && ends_with "raise \`ulimit -l\`" user $MQBLK info $uri)
-(ulimit -l unlimited && user $MQBLK bench --verify --rw randrw --bs 4k --size 1M $uri >/run/bench.log)
+(ulimit -l unlimited && user $MQBLK $load --bs 4k --size 1M $uri >/run/bench.log)
 
 about "and back"
 $MQBLK write $uri -i /run/guest/lib/mqblk --length 2M --fua

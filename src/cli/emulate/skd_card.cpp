@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// emulate skd: an S1120 with one device as its flash.
+#include "cli/emulate/card.h"
+#include "cli/numbers.h"
+#include "device/skd/card.h"
+#include "registry/uri.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+namespace mqblk::cli {
+
+namespace {
+
+class SkdCard final : public EmulatedCard {
+  public:
+    std::string name() const override { return "skd"; }
+    CLI::App* declare(CLI::App& parent) override {
+        auto* skd = parent.add_subcommand(name(), "The sTec S1120 PCIe SSD, for Linux's skd driver and mqblk's own");
+        skd->add_option("DISK-URI", disk_, "The device that is its flash; blocks of 512 bytes")->required();
+        skd->add_option("--profile", profile_, "Timing: none, as fast as it goes, or s1120, the published figures")
+            ->capture_default_str();
+        skd->add_option("--serial", serial_, "Serial number, 12 characters [the disk's own]");
+        skd->add_option("--fault", faults_,
+                        "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
+                        "medium-error, status (status, key, asc), lost, late, twice (by), wrong-tag, busy, sanitize,\n"
+                        "erase, fault, restart, offline, gone (for), each also with lba and blocks; no-answer (type)")
+            ->allow_extra_args(false);
+        return skd;
+    }
+
+    Result<std::unique_ptr<pci::Model>> make(Session& session) override {
+        device::skd::Options options{.serial = serial_, .boot_time = {}, .reset_time = {}, .faults = {}};
+        const auto profile = device::skd::parse_profile(profile_);
+        if (!profile) return std::unexpected(profile.error().in("--profile"));
+        options.profile = *profile;
+        for (const std::string& text : faults_) {
+            const auto fault = device::skd::parse_fault(text);
+            if (!fault) return std::unexpected(fault.error().in("--fault"));
+            options.faults.push_back(*fault);
+        }
+        auto disk = session.context().open(disk_);
+        if (!disk) return std::unexpected(disk.error());
+        bytes_ = (*disk)->sectors() * sector_bytes;
+        auto card = device::skd::Card::create(std::move(*disk), std::move(options));
+        if (!card) return std::unexpected(card.error());
+        return std::move(*card);
+    }
+
+    std::vector<std::string> describe() const override {
+        return {fmt::format("S1120 with {}, {}", disk_, binary_bytes(bytes_))};
+    }
+    std::string uri(const std::string& socket) const override {
+        registry::Uri uri;
+        uri.scheme = "skd+vfio-user";
+        uri.path = std::filesystem::absolute(socket).lexically_normal().string();
+        return uri.to_string();
+    }
+    void report(nlohmann::ordered_json& to) const override {
+        to["device"] = disk_;
+        to["bytes"] = bytes_;
+        to["profile"] = profile_;
+    }
+
+  private:
+    std::string disk_, profile_ = "none", serial_;
+    std::vector<std::string> faults_;
+    std::uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<EmulatedCard> make_skd_card() {
+    return std::make_unique<SkdCard>();
+}
+
+}  // namespace mqblk::cli

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/megaraid/fault.h"
+
+#include "base/fault_text.h"
+#include "base/units.h"
+#include "wire/megaraid_mfi.h"
+#include "wire/scsi_cdb.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace mqblk::device::megaraid {
+
+using wire::megaraid::MfiStatus;
+
+namespace {
+
+[[nodiscard]] bool touches(const Fault& fault, const wire::scsi::Cdb& cdb) noexcept {
+    const auto range = wire::scsi::parse_blocks(cdb);
+    if (!range || range->blocks == 0 || cdb[0] == wire::scsi::opcode::synchronize_cache_10 ||
+        cdb[0] == wire::scsi::opcode::synchronize_cache_16) {
+        return false;
+    }
+    if (fault.blocks == 0) return true;
+    return range->lba < fault.lba + fault.blocks && fault.lba < range->lba + range->blocks;
+}
+
+}  // namespace
+
+bool FaultList::meets(const Fault& fault, const IoFacts& io) noexcept {
+    if (fault.kind > FaultKind::duplicate_completion || io.number < fault.command) return false;
+    if (fault.disk || fault.volume) {
+        const auto& wanted = io.is_volume ? fault.volume : fault.disk;
+        if (wanted != io.id) return false;
+    }
+    return fault.kind != FaultKind::medium_error || touches(fault, *io.cdb);
+}
+
+bool FaultList::spend(std::size_t index) noexcept {
+    Fault& fault = faults_[index];
+    if (fault.count == 0 || --fault.count > 0) return false;
+    faults_.erase(faults_.begin() + static_cast<std::ptrdiff_t>(index));
+    return true;
+}
+
+std::optional<Fault> FaultList::take(FaultKind kind, std::uint64_t number, std::uint32_t opcode) noexcept {
+    for (std::size_t i = 0; i < faults_.size(); ++i) {
+        if (faults_[i].kind != kind || number < faults_[i].command) continue;
+        if (faults_[i].opcode != 0 && faults_[i].opcode != opcode) continue;
+        const Fault fault = faults_[i];
+        spend(i);
+        return fault;
+    }
+    return std::nullopt;
+}
+
+namespace {
+
+struct Kind {
+    FaultWord word;
+    FaultKind kind;
+};
+constexpr Kind fault_kinds[] = {
+    {{"medium-error", "pd ld lba blocks "}, FaultKind::medium_error},
+    {{"status", "pd ld status key asc "}, FaultKind::scsi_status},
+    {{"io-failed", "pd ld status "}, FaultKind::io_failed},
+    {{"lost", "pd ld "}, FaultKind::lost_completion},
+    {{"late", "pd ld by "}, FaultKind::late_completion},
+    {{"twice", "pd ld "}, FaultKind::duplicate_completion},
+    {{"firmware-fault", "for-good "}, FaultKind::firmware_fault},
+    {{"pull", "pd for "}, FaultKind::pull_disk},
+    {{"slow-dcmd", "opcode by "}, FaultKind::slow_dcmd},
+    {{"refuse-dcmd", "opcode status "}, FaultKind::refuse_dcmd},
+    {{"wrong-abort", "response "}, FaultKind::wrong_abort},
+    {{"fewer-commands", "commands "}, FaultKind::fewer_commands},
+};
+constexpr auto fault_words = fault_words_of(fault_kinds);
+
+Fault default_fault(FaultKind kind) {
+    Fault fault{.kind = kind};
+    if (kind == FaultKind::io_failed) fault.status = static_cast<std::uint8_t>(MfiStatus::scsi_io_failed);
+    if (kind == FaultKind::refuse_dcmd) fault.status = static_cast<std::uint8_t>(MfiStatus::invalid_dcmd);
+    if (kind == FaultKind::slow_dcmd) fault.duration = std::chrono::minutes(2);
+    return fault;
+}
+
+template <class T>
+Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to) {
+    const auto number = parse_fault_number(key, value, most);
+    if (!number) return std::unexpected(number.error());
+    to = static_cast<T>(*number);
+    return {};
+}
+
+Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
+    constexpr std::uint64_t any = std::numeric_limits<std::int64_t>::max();
+    if (key == "pd") return parse_into(key, value, 255, fault.disk.emplace());
+    if (key == "ld") return parse_into(key, value, 255, fault.volume.emplace());
+    if (key == "lba") return parse_into(key, value, any, fault.lba);
+    if (key == "blocks") return parse_into(key, value, any, fault.blocks);
+    if (key == "status") return parse_into(key, value, 0xff, fault.status);
+    if (key == "key") return parse_into(key, value, 0xf, fault.sense.key);
+    if (key == "asc") return parse_into(key, value, 0xffff, fault.sense.code);
+    if (key == "opcode") return parse_into(key, value, 0xffffffff, fault.opcode);
+    if (key == "response") return parse_into(key, value, 0xff, fault.response);
+    if (key == "commands") return parse_into(key, value, 0xffff, fault.commands);
+    if (key == "for-good") return parse_into(key, value, 1, fault.permanent);
+    const auto time = parse_duration(key, value);  // "by" and "for"
+    if (!time) return std::unexpected(time.error());
+    fault.duration = *time;
+    return {};
+}
+
+/// What a kind cannot do without.
+Result<> check_complete(const Fault& fault, std::string_view text) {
+    if (fault.kind == FaultKind::pull_disk && !fault.disk)
+        return fail(Errc::invalid_argument, fmt::format("fault '{}': say which disk, as in pull,pd=2", text));
+    if (fault.kind == FaultKind::fewer_commands && fault.commands == 0)
+        return fail(Errc::invalid_argument,
+                    fmt::format("fault '{}': say how many, as in fewer-commands,commands=100", text));
+    return {};
+}
+
+}  // namespace
+
+Result<Fault> parse_fault(std::string_view text) {
+    const auto parsed = parse_fault_text(text, fault_words);
+    if (!parsed) return std::unexpected(parsed.error());
+    Fault fault = default_fault(fault_kinds[parsed->kind].kind);
+    fault.command = parsed->command.value_or(0);
+    fault.count = parsed->count.value_or(fault.kind == FaultKind::medium_error ? 0 : 1);
+    for (const auto& [key, value] : parsed->values) {
+        if (auto set = set_key(fault, key, value); !set)
+            return std::unexpected(set.error().in(fmt::format("fault '{}'", text)));
+    }
+    if (auto complete = check_complete(fault, text); !complete) return std::unexpected(complete.error());
+    return fault;
+}
+
+}  // namespace mqblk::device::megaraid

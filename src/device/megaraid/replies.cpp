@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the disk to the reply queue: data that was copied goes to the host, the answer goes into the request frame,
+// sense data where the request said, and last the reply descriptor; at once, or when its time has come. What a reset
+// dropped ends without a word.
+#include "device/megaraid/controller.h"
+#include "pci/host_ranges.h"
+#include "wire/megaraid_mpi.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+namespace mqblk::device::megaraid {
+
+using namespace wire::megaraid;
+using wire::scsi::Status;
+
+void Controller::finish(Slot& slot) noexcept {
+    if (slot.dropped) [[unlikely]]
+        return release(slot);
+    scsi::Command& command = slot.command;
+    if (slot.copies && slot.direction == scsi::Direction::to_initiator && command.status == Status::good &&
+        slot.failure == 0 && !pci::write_ranges(host_->memory(), slot.host_ranges(), {slot.copy.data, slot.bytes}))
+        [[unlikely]] {
+        slot.failure = static_cast<std::uint8_t>(MfiStatus::invalid_parameter);
+    }
+    if (slot.aborted) [[unlikely]]
+        return tell(slot);
+    if (slot.lost) [[unlikely]] {
+        slot.hold = {};
+        slot.state = SlotState::lost;
+        return;
+    }
+    if (slot.due != Time{} && slot.due > host_->reactor().now()) [[unlikely]]
+        return delay(slot);
+    tell(slot);
+}
+
+void Controller::delay(Slot& slot) noexcept {
+    slot.hold = {};
+    slot.state = SlotState::delayed;
+    delayed_.push(slot);
+    delay_timer_.arm(host_->reactor(), delayed_.first().due);
+}
+
+void Controller::tell(Slot& slot) noexcept {
+    const pci::HostMemory& memory = host_->memory();
+    const scsi::Command& command = slot.command;
+    auto status = static_cast<MfiStatus>(slot.failure);
+    auto scsi_status = static_cast<std::uint8_t>(command.status);
+    if (slot.aborted) [[unlikely]] {
+        status = MfiStatus::scsi_io_failed;
+        scsi_status = static_cast<std::uint8_t>(Status::task_aborted);
+    } else if (slot.failure == 0 && command.status != Status::good) [[unlikely]] {
+        status = MfiStatus::scsi_done_with_error;
+        if (command.status == Status::check_condition) tell_sense(slot);
+    }
+    bool told = true;
+    if (command.transferred != slot.asked_bytes) [[unlikely]]
+        told = memory.store(slot.frame + offsetof(ScsiIoRequest, data_bytes), le32(command.transferred));
+    const std::array<std::uint8_t, 2> answer{scsi_status, static_cast<std::uint8_t>(status)};
+    told &= memory.publish(slot.frame + context_answer_offset, std::bit_cast<std::uint16_t>(answer));
+    if (!told) [[unlikely]] {
+        return breach(slot, "MegaRAID model: a request frame is not mapped any more");
+    }
+    post_reply(slot);
+}
+
+void Controller::tell_sense(const Slot& slot) noexcept {
+    std::array<std::uint8_t, wire::scsi::descriptor_sense_bytes> sense;
+    const std::size_t bytes =
+        std::min<std::size_t>(slot.target->nexus->build_sense(slot.command, sense), slot.sense_bytes);
+    // A host that gives no memory for it gets none.
+    (void)host_->memory().write(slot.sense, std::as_bytes(std::span(sense)).first(bytes));
+}
+
+void Controller::post_reply(Slot& slot) noexcept {
+    const std::uint16_t smid = slot.smid;
+    const std::uint8_t vector = slot.vector;
+    const unsigned times = slot.twice ? 2 : 1;
+    release(slot);
+    for (unsigned i = 0; i < times; ++i) {
+        switch (replies_.post(host_->memory(), vector, smid)) {
+            case ReplyQueues::Posted::yes:
+                ++counters_.replies;
+                interrupts_.note(vector < replies_.count() ? vector : 0);
+                break;
+            case ReplyQueues::Posted::full:
+                ++counters_.dropped;
+                return breach("MegaRAID model: a reply queue is full");
+            case ReplyQueues::Posted::unmapped:
+                ++counters_.dropped;
+                return breach("MegaRAID model: a reply queue lies where the host has no memory");
+        }
+    }
+}
+
+void Controller::release(Slot& slot) noexcept {
+    slot.hold = {};
+    slot.management.address = 0;
+    const bool copied = std::exchange(slot.copies, false);
+    std::byte* const memory = slot.copy.data;
+    const std::size_t bytes = slot.copy.bytes;
+    slots_.give_back(slot);
+    if (tasks_waiting_ > 0) look_at_tasks_ = true;
+    if (copied) copy_pool_->put(memory, bytes);  // another may go on from within
+}
+
+unsigned Controller::tell_delayed() noexcept {
+    const Time now = host_->reactor().now();
+    unsigned told = 0;
+    while (!delayed_.empty() && delayed_.first().due <= now) {
+        Slot& slot = delayed_.pop();
+        if (slot.management.address != 0) {
+            execute_management(slot);
+        } else {
+            tell(slot);
+        }
+        ++told;
+    }
+    if (!delayed_.empty()) delay_timer_.arm(host_->reactor(), delayed_.first().due);
+    return told;
+}
+
+}  // namespace mqblk::device::megaraid
