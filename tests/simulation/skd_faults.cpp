@@ -9,7 +9,6 @@
 
 namespace mqblk::simulation {
 
-using device::skd::Fault;
 using device::skd::FaultKind;
 using wire::scsi::SenseKey;
 using wire::skd::DriveState;
@@ -33,13 +32,13 @@ constexpr DriveState states[] = {DriveState::busy,      DriveState::busy_erase, 
 
 }  // namespace
 
-std::vector<Fault> draw_start_faults(Random& random) {
+std::vector<device::skd::Fault> draw_start_faults(Random& random) {
     constexpr FaultKind kinds[] = {FaultKind::scsi_status, FaultKind::lost_completion,      FaultKind::late_completion,
                                    FaultKind::wrong_tag,   FaultKind::duplicate_completion, FaultKind::drive_state,
                                    FaultKind::disappear,   FaultKind::lost_message};
-    std::vector<Fault> faults;
+    std::vector<device::skd::Fault> faults;
     for (std::uint64_t left = 1 + random.below(3); left > 0; --left) {
-        Fault fault;
+        device::skd::Fault fault;
         fault.kind = kinds[random.below(std::size(kinds))];
         fault.command = random.below(8);
         fault.count = random.below(4);  // none: for ever
@@ -103,7 +102,7 @@ void SkdFaults::schedule() {
 
 /// One at a time, for commands under way. Of a card at rest its driver's next start-up would be the victim, time and
 /// again, and that gives up some time.
-void SkdFaults::inject(Fault fault) {
+void SkdFaults::inject(device::skd::Fault fault) {
     world_.card().heal();
     if (world_.card().in_flight() == 0) return;
     fault.count = 1 + world_.random.below(3);

@@ -27,7 +27,7 @@ class SkdCard final : public EmulatedCard {
         skd->add_option("--serial", serial_, "Serial number, 12 characters [the disk's own]");
         skd->add_option("--fault", faults_,
                         "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
-                        "medium-error, status (status, key, asc), lost, late, twice (by), wrong-tag, busy, sanitize,\n"
+                        "medium-error, status (status, key, asc), lost, late (by), wrong-tag, twice (by), busy, sanitize,\n"
                         "erase, fault, restart, offline, gone (for), each also with lba and blocks; no-answer (type)")
             ->allow_extra_args(false);
         return skd;
