@@ -38,7 +38,7 @@ std::vector<device::skd::Fault> draw_start_faults(Random& random) {
                                    FaultKind::disappear,   FaultKind::lost_message};
     std::vector<device::skd::Fault> faults;
     for (std::uint64_t left = 1 + random.below(3); left > 0; --left) {
-        device::skd::CardFault fault;
+        device::skd::Fault fault;
         fault.kind = kinds[random.below(std::size(kinds))];
         fault.command = random.below(8);
         fault.count = random.below(4);  // none: for ever
@@ -102,7 +102,7 @@ void SkdFaults::schedule() {
 
 /// One at a time, for commands under way. Of a card at rest its driver's next start-up would be the victim, time and
 /// again, and that gives up some time.
-void SkdFaults::inject(device::skd::CardFault fault) {
+void SkdFaults::inject(device::skd::Fault fault) {
     world_.card().heal();
     if (world_.card().in_flight() == 0) return;
     fault.count = 1 + world_.random.below(3);
