@@ -79,6 +79,10 @@ class Driver {
     virtual ~Driver() = default;
     [[nodiscard]] virtual const Shape& shape() const noexcept = 0;
 
+    /// The reactor that the last, shared queue lives in, where the device lives in one already (a card and its
+    /// interrupts): one that may be shared, as of Reactor::shareable(). Null: one is made.
+    [[nodiscard]] virtual std::shared_ptr<Reactor> home() noexcept { return nullptr; }
+
     /// Opens hardware queue `index` in `reactor`, from the thread that will use it. Must not wait for a peer: a queue
     /// that is still connecting answers `busy` and calls Queue::restart when it is live.
     [[nodiscard]] virtual Result<std::unique_ptr<HardwareQueue>> open_queue(unsigned index, Queue& queue,

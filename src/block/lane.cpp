@@ -157,6 +157,7 @@ bool Lane::prepare_sleep() noexcept {
     if (queue_.run_again_ || queue_.tag_ready_.load()) return false;
     if ((queue_.holds_requests() || queue_.keep_polling_) && !queue_.hardware_->prepare_sleep()) return false;
     if (runs_reactor()) {
+        if (!queue_.shareable_->prepare_sleep()) return false;
         watch_->arm(false);
         const Time next = queue_.shareable_->next_deadline();
         if (next != never) shared_timer_->arm(reactor_, next);

@@ -59,7 +59,8 @@ Result<Lane*> QueueSet::open(unsigned index, Reactor& reactor) {
     TagSet& tags = shape_.host_wide_tags ? *host_tags_ : *tags_[index];
     std::shared_ptr<Reactor> shareable;
     if (index == shape_.max_queues - 1) {
-        shareable = reactor.shareable();
+        shareable = driver_->home();
+        if (shareable == nullptr) shareable = reactor.shareable();
         if (shareable == nullptr)
             return fail(Errc::no_space,
                         "open a shared hardware queue: the kernel gives no further io_uring; raise "

@@ -77,6 +77,9 @@ class Function : public ConfigAccess {
     [[nodiscard]] virtual Result<std::unique_ptr<Interrupt>> interrupt(unsigned vector, Reactor&,
                                                                        std::function<void()> raised) = 0;
 
+    /// With bus mastering off, or the function lost: whether all that the device was doing to memory has ended. A card
+    /// is at once; the disk of a model in this process may take its time.
+    [[nodiscard]] virtual bool quiet() noexcept { return true; }
     /// Function-level reset: the device is as after power-on, touches no memory of before, raises no interrupt of
     /// before. DMA mappings stay; enabled vectors stay; bus mastering is off. `reactor` is the caller's; it must go on
     /// running. For a model in this process it is the one that runs the model. Bounded: fails with timed_out after some

@@ -84,6 +84,7 @@ class InProcessFunction final : public Function, BarAccess, InterruptSink {
     Result<> enable_interrupts(InterruptType type, unsigned vectors) override;
     Result<std::unique_ptr<Interrupt>> interrupt(unsigned vector, Reactor& reactor,
                                                  std::function<void()> raised) override;
+    bool quiet() noexcept override { return core_.model().quiet(); }
     Task<Result<>> reset(Reactor& reactor) override;
     bool lost() const noexcept override { return lost_.load(std::memory_order_acquire); }
     void on_lost(std::function<void()> lost) override;

@@ -110,6 +110,8 @@ class Reactor {
     [[nodiscard]] virtual int fd() const noexcept { return -1; }
     /// Earliest armed timer.
     [[nodiscard]] Time next_deadline() const noexcept;
+    /// For whoever sleeps on fd() in this reactor's stead: asks its pollers; false as soon as one objects.
+    [[nodiscard]] bool prepare_sleep() noexcept { return pollers_prepare_sleep(); }
 
   protected:
     Reactor(const Clock& clock, Random& random);

@@ -72,6 +72,10 @@ void OptionReader::keep(std::string message) {
     if (!error_) error_.emplace(Errc::invalid_argument, std::move(message));
 }
 
+void OptionReader::refuse(std::string sentence) {
+    keep(fmt::format("{}: {}", uri_.scheme, sentence));
+}
+
 void OptionReader::reject(std::string_view name, std::string_view why) {
     const auto* option = uri_.find(name);
     keep(option == nullptr ? fmt::format("{}: option \"{}\" {}", uri_.scheme, name, why)

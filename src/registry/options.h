@@ -45,6 +45,8 @@ class OptionReader {
 
     /// Adds an error of the opener's own about option `name` ("must be a multiple of …").
     void reject(std::string_view name, std::string_view why);
+    /// The same with a whole sentence.
+    void refuse(std::string sentence);
 
     /// The first error, if there was one.
     [[nodiscard]] Result<> finish() const;

@@ -69,6 +69,27 @@ constexpr std::array loop_options{
     hostnqn_option,
 };
 
+// Of the S1120, by the names of Linux's parameters.
+constexpr OptionInfo queue_depth_option{"max_queue_depth", "N", "200", "commands in flight, 1 to 200"};
+constexpr OptionInfo req_per_msg_option{"max_req_per_msg", "N", "14", "requests that share a FIT message, 1 to 14"};
+constexpr OptionInfo sgs_option{"sgs_per_request", "N", "256", "scatter-gather descriptors per request, 1 to 4096"};
+constexpr OptionInfo isr_type_option{"isr_type", "0|1|2", "2", "interrupts: legacy, MSI or MSI-X"};
+constexpr OptionInfo skd_timeout_option{"timeout", "TIME", "8s",
+                                        "longest time for one request before the card is reset"};
+constexpr std::array skd_options{queue_depth_option, req_per_msg_option, sgs_option, isr_type_option,
+                                 skd_timeout_option};
+constexpr std::array skd_model_options{
+    OptionInfo{"disk", "[URI]", "", "the device that is the card's flash, with blocks of 512 bytes"},
+    OptionInfo{"profile", "none|s1120", "none", "timing: as fast as it goes, or the published figures"},
+    OptionInfo{"serial", "TEXT", "the disk's own", "serial number, 12 characters"},
+    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk help emulate` says; may be repeated", true},
+    queue_depth_option,
+    req_per_msg_option,
+    sgs_option,
+    isr_type_option,
+    skd_timeout_option,
+};
+
 constexpr std::array table{
     SchemeInfo{
         "null", "null://",
@@ -84,6 +105,14 @@ constexpr std::array table{
     SchemeInfo{"nvme+loop", "nvme+loop:///[NQN/]NSID",
                "A namespace of an NVMe target in this process, without a socket; with ns= the target is made first.",
                "nvme+loop:///1?ns=[ram://?size=64M]", loop_options, open_nvme_loop},
+    SchemeInfo{"skd+model", "skd+model://", "An sTec S1120 SSD modelled in this process, with any device as its flash.",
+               "skd+model://?disk=[ram://?size=64M]", skd_model_options, open_skd_model},
+    SchemeInfo{"skd+vfio-user", "skd+vfio-user:///SOCKET",
+               "An sTec S1120 SSD modelled by another process (`mqblk emulate skd`), by its vfio-user socket.",
+               "skd+vfio-user:///tmp/skd.sock", skd_options, open_skd_vfio_user},
+    SchemeInfo{"skd+pci", "skd+pci://DOMAIN:BUS:DEVICE.FUNCTION",
+               "An sTec S1120 SSD in this machine, bound to vfio-pci, by its address.", "skd+pci://0000:01:00.0",
+               skd_options, open_skd_pci},
 };
 
 }  // namespace
