@@ -61,7 +61,7 @@ enum : unsigned {
     scratch_pad_4 = 0xbc,
     inbound_low_queue_port = 0xc0,  ///< a request descriptor: both halves at once, or this one first
     inbound_high_queue_port = 0xc4,
-    supplemental_reply_index = 0x30c,  ///< of vectors 8 to 15; 16 bytes further for each 8 vectors more
+    supplemental_reply_index = 0x30c,  ///< of eight vectors; 16 bytes further for the next eight
 };
 }
 inline constexpr unsigned register_bytes = 0x400;  ///< what drivers map is more; there is nothing behind it
@@ -69,10 +69,10 @@ inline constexpr unsigned max_vectors = 128;
 inline constexpr std::uint32_t intr_reply = 0x1;
 inline constexpr std::uint32_t intr_fusion = 0x9;  ///< the bits that drivers unmask
 
-/// Where the host writes how far it has read the reply queue of a vector. `combined`: eight vectors share a register.
+/// Where the host writes how far it has read the reply queue of a vector. `combined`, with more than eight vectors from
+/// Invader on: eight vectors share a register, those from 0 on too.
 [[nodiscard]] constexpr unsigned reply_index_register(unsigned vector, bool combined) noexcept {
-    return !combined || vector < 8 ? unsigned{reg::reply_post_host_index}
-                                   : reg::supplemental_reply_index + 16 * (vector / 8 - 1);
+    return combined ? reg::supplemental_reply_index + 16 * (vector / 8) : unsigned{reg::reply_post_host_index};
 }
 [[nodiscard]] constexpr std::uint32_t reply_index_value(unsigned vector, std::uint32_t index, bool combined) noexcept {
     return (combined ? vector & 7 : vector) << 24 | (index & 0xffffff);

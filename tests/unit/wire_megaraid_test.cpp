@@ -60,9 +60,9 @@ TEST(WireMegaraid, Capabilities) {
 }
 
 TEST(WireMegaraid, ReplyIndexRegisters) {
-    EXPECT_EQ(mr::reply_index_register(7, true), 0x6cu);
-    EXPECT_EQ(mr::reply_index_register(8, true), 0x30cu);
-    EXPECT_EQ(mr::reply_index_register(127, true), 0x3ecu);
+    EXPECT_EQ(mr::reply_index_register(7, true), 0x30cu);
+    EXPECT_EQ(mr::reply_index_register(8, true), 0x31cu);
+    EXPECT_EQ(mr::reply_index_register(127, true), 0x3fcu);
     EXPECT_EQ(mr::reply_index_register(12, false), 0x6cu);
     EXPECT_EQ(mr::reply_index_value(13, 0x123, true), 0x05000123u);
     EXPECT_EQ(mr::reply_index_value(13, 0x123, false), 0x0d000123u);

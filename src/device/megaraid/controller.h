@@ -44,7 +44,7 @@ struct Options {
     bool fast_path = true;              ///< … say that drivers may go to the disks themselves
     bool task_management = true;        ///< disks and volumes take aborts
     Duration reset_time{};              ///< until the firmware is ready again
-    std::vector<Fault> faults;
+    std::vector<Fault> faults{};
 };
 
 class Controller final : public pci::Model, Poller {
@@ -123,6 +123,7 @@ class Controller final : public pci::Model, Poller {
     void fail_firmware(bool permanent) noexcept;
     /// The host does what it may not: no firmware goes on from there.
     void breach(const char* what) noexcept;
+    void breach(Slot& slot, const char* what) noexcept;  ///< in this request, which cannot be answered
     void take_init(std::uint64_t address) noexcept;
     [[nodiscard]] wire::megaraid::MfiStatus initialize(std::uint64_t address) noexcept;
 

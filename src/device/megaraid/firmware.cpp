@@ -118,6 +118,12 @@ void Controller::breach(const char* what) noexcept {
     fail_firmware(false);
 }
 
+void Controller::breach(Slot& slot, const char* what) noexcept {
+    ++counters_.dropped;
+    release(slot);
+    breach(what);
+}
+
 void Controller::take_init(std::uint64_t address) noexcept {
     const MfiStatus status = state() == State::ready ? initialize(address) : MfiStatus::wrong_state;
     if (status == MfiStatus::pending) return;  // there was nothing to answer in

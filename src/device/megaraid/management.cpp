@@ -23,8 +23,7 @@ constexpr std::size_t max_dcmd_sges = 16;
 void Controller::take_management(Slot& slot, const ScsiIoRequest& request) noexcept {
     const IeeeSge& chain = request.sgl[0];
     if ((chain.flags & sge_chain) == 0 || !host_->memory().load(chain.address, slot.management.frame)) {
-        release(slot);
-        return breach("MegaRAID model: a passthrough request names no frame that can be read");
+        return breach(slot, "MegaRAID model: a passthrough request names no frame that can be read");
     }
     slot.management.address = chain.address;
     if (!faults_.empty() && slot.management.frame.header.command == static_cast<std::uint8_t>(MfiCommand::dcmd))
@@ -105,8 +104,7 @@ void Controller::execute_abort(Slot& slot) noexcept {
 void Controller::answer(Slot& slot, MfiStatus status) noexcept {
     const std::uint64_t address = slot.management.address + mfi_status_offset;
     if (!host_->memory().publish(address, static_cast<std::uint8_t>(status))) {
-        release(slot);
-        return breach("MegaRAID model: a management frame is not mapped any more");
+        return breach(slot, "MegaRAID model: a management frame is not mapped any more");
     }
     post_reply(slot);
 }

@@ -107,7 +107,7 @@ void Controller::write_reply_index(unsigned offset, std::uint32_t value) noexcep
     if (offset == reg::reply_post_host_index)
         return replies_.set_host_index(shared ? vector & 7 : vector, value & 0xffffff);
     if (!shared || offset < reg::supplemental_reply_index || (offset - reg::supplemental_reply_index) % 16 != 0) return;
-    replies_.set_host_index(8 * ((offset - reg::supplemental_reply_index) / 16 + 1) + (vector & 7), value & 0xffffff);
+    replies_.set_host_index(8 * ((offset - reg::supplemental_reply_index) / 16) + (vector & 7), value & 0xffffff);
 }
 
 void Controller::post_request(std::uint64_t descriptor) noexcept {

@@ -63,8 +63,7 @@ void Controller::tell(Slot& slot) noexcept {
     const std::array<std::uint8_t, 2> answer{scsi_status, static_cast<std::uint8_t>(status)};
     told &= memory.publish(slot.frame + context_answer_offset, std::bit_cast<std::uint16_t>(answer));
     if (!told) [[unlikely]] {
-        release(slot);
-        return breach("MegaRAID model: a request frame is not mapped any more");
+        return breach(slot, "MegaRAID model: a request frame is not mapped any more");
     }
     post_reply(slot);
 }
@@ -89,8 +88,10 @@ void Controller::post_reply(Slot& slot) noexcept {
                 interrupts_.note(vector < replies_.count() ? vector : 0);
                 break;
             case ReplyQueues::Posted::full:
+                ++counters_.dropped;
                 return breach("MegaRAID model: a reply queue is full");
             case ReplyQueues::Posted::unmapped:
+                ++counters_.dropped;
                 return breach("MegaRAID model: a reply queue lies where the host has no memory");
         }
     }

@@ -97,8 +97,7 @@ void Controller::answer_task(Slot& slot, TaskResponse response) noexcept {
     reply.msg_length = sizeof reply / 4;
     reply.response = static_cast<std::uint8_t>(response);
     if (!host_->memory().store(slot.frame + task_reply_offset, reply)) {
-        release(slot);
-        return breach("MegaRAID model: a request frame is not mapped any more");
+        return breach(slot, "MegaRAID model: a request frame is not mapped any more");
     }
     post_reply(slot);
 }
