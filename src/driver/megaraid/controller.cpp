@@ -119,6 +119,7 @@ Task<void> Controller::stop() {
         if (flushed.end == Outcome::End::answered)
             static_cast<void>(co_await internal_.dcmd(dcmd::ctrl_shutdown, {}, {}, options_.dcmd_bound));
     }
+    co_await sleep({});  // out of the replies that brought this here
     mask_interrupts(true);
     interrupt_.reset();
     if (vectors_enabled_ && !function_->lost())
