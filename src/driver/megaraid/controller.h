@@ -149,7 +149,8 @@ class Controller {
     void wait_for_event();
     void wait_for_maps();
     [[nodiscard]] Task<void> take_event(std::uint8_t status);
-    [[nodiscard]] Task<void> recover_command(LateCommand command);
+    [[nodiscard]] Task<void> recover_command(const LateCommand& command);
+    [[nodiscard]] bool take_late();
     [[nodiscard]] Task<bool> end_by_task(const LateCommand& command, wire::megaraid::TaskType type);
     [[nodiscard]] bool is_late(const LateCommand& command) const noexcept;
 
@@ -202,6 +203,7 @@ class Controller {
     const char* reset_why_ = nullptr;  ///< a reset is wanted
     std::mutex late_mutex_;
     std::deque<LateCommand> late_;
+    LateCommand recovering_;
     Promise<bool>* idle_ = nullptr;
     bool signalled_ = false;
     std::uint32_t next_event_ = 0;

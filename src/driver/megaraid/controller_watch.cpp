@@ -51,16 +51,8 @@ Task<void> Controller::watch() {
             co_await reset_controller();
             continue;
         }
-        std::optional<LateCommand> late;
-        {
-            const std::lock_guard lock(late_mutex_);
-            if (!late_.empty()) {
-                late = late_.front();
-                late_.pop_front();
-            }
-        }
-        if (late) {
-            co_await recover_command(*late);
+        if (take_late()) {
+            co_await recover_command(recovering_);
         } else if (const auto event = internal_.take_pended(Pended::event)) {
             co_await take_event(*event);
         } else if (const auto ld = internal_.take_pended(Pended::ld_map)) {
@@ -190,18 +182,27 @@ void Controller::wait_for_maps() {
 
 // The ladder.
 
+bool Controller::take_late() {
+    const std::lock_guard lock(late_mutex_);
+    if (late_.empty()) return false;
+    recovering_ = late_.front();
+    late_.pop_front();
+    return true;
+}
+
 bool Controller::is_late(const LateCommand& command) const noexcept {
     return memory_->use(command.smid) == command.use;
 }
 
-Task<void> Controller::recover_command(LateCommand command) {
+Task<void> Controller::recover_command(const LateCommand& command) {
     if (!is_late(command)) co_return;
     if (command.route.task_management) {
         counters_.aborts.fetch_add(1, std::memory_order_relaxed);
-        if (co_await end_by_task(command, TaskType::abort_task)) co_return;
-        if (stopping_ || reset_why_ != nullptr) co_return;  // a reset ends it
+        const bool aborted = co_await end_by_task(command, TaskType::abort_task);
+        if (aborted || stopping_ || reset_why_ != nullptr) co_return;  // a reset ends it
         counters_.target_resets.fetch_add(1, std::memory_order_relaxed);
-        if (co_await end_by_task(command, TaskType::target_reset)) co_return;
+        const bool ended = co_await end_by_task(command, TaskType::target_reset);
+        if (ended) co_return;
     }
     if (is_late(command)) want_reset("a command was not answered in time");
 }
