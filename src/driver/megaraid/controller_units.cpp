@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace mqblk::driver::megaraid {
 
@@ -23,7 +24,6 @@ namespace {
 
 constexpr unsigned most_tries = 10;
 constexpr Duration try_again = std::chrono::milliseconds(20);
-constexpr Duration command_bound = std::chrono::seconds(30);
 constexpr std::uint32_t page_bytes = 252;
 constexpr std::uint32_t most_block_bytes = CommandMemory::max_block_bytes;
 constexpr unsigned most_serial_bytes = 64;
@@ -77,13 +77,21 @@ void take_block_limits(const std::byte* data, bool unmap, bool write_same, UnitF
 /// Data are in work_. Again while it says that it is about to be ready, or that something happened to it.
 Task<Outcome> Controller::ask_scsi(const Unit& unit, scsi::Cdb cdb, std::uint32_t bytes) {
     Outcome outcome;
+    bool direct = true;
     for (unsigned tries = 0; tries < most_tries; ++tries) {
         std::memset(work_.data(), 0, page_bytes);
-        outcome = co_await internal_.scsi(unit.route, cdb, {.address = work_.address(), .bytes = bytes}, command_bound);
+        outcome = co_await internal_.scsi(unit.route, direct, cdb, {.address = work_.address(), .bytes = bytes},
+                                          options_.scsi_bound);
+        if (outcome.end == Outcome::End::timed_out && outcome.smid != 0 && unit.route.task_management) {
+            static_cast<void>(
+                co_await internal_.task(unit.route, TaskType::abort_task, outcome.smid, options_.task_bound));
+        }
         if (outcome.end != Outcome::End::answered || outcome.ok()) break;
         const std::span<const std::uint8_t> sense(reinterpret_cast<const std::uint8_t*>(memory_->sense(outcome.smid)),
                                                   sense_buffer_bytes);
-        if (judge(outcome.status, outcome.scsi_status, sense).verdict != Verdict::again) break;
+        const Verdict verdict = judge(outcome.status, outcome.scsi_status, sense).verdict;
+        if (verdict == Verdict::by_firmware && std::exchange(direct, false)) continue;  // its map is on its way
+        if (verdict != Verdict::again) break;
         co_await sleep(try_again);
     }
     co_return outcome;
@@ -99,8 +107,9 @@ Task<bool> Controller::ask_unit(Unit& unit) {
                         facts.block_bytes <= most_block_bytes && facts.blocks != 0 &&
                         facts.blocks <= (~std::uint64_t{0} >> 1) / facts.block_bytes;
     if (!usable) {
-        log_warning(fmt::format("{}: {}/{} is left out: it does not say its capacity, or one that cannot be", name(),
-                                to_string(unit.kind()), unit.id()));
+        if (!unit.present)
+            log_warning(fmt::format("{}: {}/{} is left out: it does not say its capacity, or one that cannot be",
+                                    name(), to_string(unit.kind()), unit.id()));
         co_return false;
     }
     if (!unit.known) {

@@ -68,11 +68,11 @@ Task<Outcome> InternalCommands::dcmd(std::uint32_t opcode, Mailbox mailbox, Tran
     co_return co_await wait(smid, bound);
 }
 
-Task<Outcome> InternalCommands::scsi(const Route& route, wire::scsi::Cdb cdb, Transfer data, Duration bound) {
+Task<Outcome> InternalCommands::scsi(const Route& route, bool direct, wire::scsi::Cdb cdb, Transfer data,
+                                     Duration bound) {
     const std::uint16_t smid = take();
     if (smid == 0) co_return Outcome{.end = Outcome::End::timed_out};
-    // Before anything is known of it: through the firmware, or by its handle where only that leads to it.
-    const Path path = choose_path(route, Access::other, 0, 0, generation_, true);
+    const Path path = choose_path(route, Access::other, 0, 0, generation_, direct);
     ScsiIoRequest request;
     request.dev_handle = path.dev_handle;
     request.function = static_cast<std::uint8_t>(path.function);
@@ -130,8 +130,8 @@ Task<Outcome> InternalCommands::wait(std::uint16_t smid, Duration bound) {
     waiter_ = &promise;
     waited_for_ = smid;
     Timer timer([this] {
-        waited_for_ = 0;
-        if (auto* const waiter = std::exchange(waiter_, nullptr)) waiter->set({.end = Outcome::End::timed_out});
+        const Outcome outcome{.end = Outcome::End::timed_out, .smid = std::exchange(waited_for_, std::uint16_t{0})};
+        if (auto* const waiter = std::exchange(waiter_, nullptr)) waiter->set(outcome);
     });
     timer.arm(reactor_, reactor_.now() + bound);
     co_return co_await promise;

@@ -36,7 +36,7 @@ struct Outcome {
     End end = End::lost;
     std::uint8_t status = 0;       ///< MfiStatus, or TaskResponse
     std::uint8_t scsi_status = 0;  ///< of a SCSI command
-    std::uint16_t smid = 0;        ///< whose frame and sense data hold the rest, until the next command
+    std::uint16_t smid = 0;  ///< whose frame and sense data hold the rest, until the next command; 0: it was not sent
 
     [[nodiscard]] bool ok() const noexcept { return end == End::answered && status == 0; }
 };
@@ -55,7 +55,9 @@ class InternalCommands {
 
     [[nodiscard]] Task<Outcome> dcmd(std::uint32_t opcode, wire::megaraid::Mailbox mailbox, Transfer data,
                                      Duration bound);
-    [[nodiscard]] Task<Outcome> scsi(const Route& route, wire::scsi::Cdb cdb, Transfer data, Duration bound);
+    /// `direct`: as the map says, else through the firmware.
+    [[nodiscard]] Task<Outcome> scsi(const Route& route, bool direct, wire::scsi::Cdb cdb, Transfer data,
+                                     Duration bound);
     [[nodiscard]] Task<Outcome> task(const Route& route, wire::megaraid::TaskType type, std::uint16_t smid,
                                      Duration bound);
 

@@ -23,6 +23,7 @@ struct Options {
     Duration state_bound = std::chrono::seconds(180);  ///< of one firmware state on the way to ready
     Duration init_bound = std::chrono::seconds(60);    ///< of IOC INIT
     Duration dcmd_bound = std::chrono::seconds(180);   ///< of a management command
+    Duration scsi_bound = std::chrono::seconds(10);    ///< of asking a disk about itself
     Duration task_bound = std::chrono::seconds(50);    ///< of an abort or target reset
     Duration ended_bound = std::chrono::seconds(1);    ///< of an aborted command's own end, after the abort's
     Duration cancel_bound = std::chrono::seconds(1);   ///< of commands that nobody wants any more
