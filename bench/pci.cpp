@@ -94,7 +94,7 @@ struct InProcess {
 };
 
 struct OverSocket {
-    explicit OverSocket(bool map_areas) {
+    explicit OverSocket(bool map_areas, bool posted_writes = false) {
         if (::mkdtemp(directory.data()) == nullptr) std::exit(1);
         server = need(pci::VfioUserServer::listen(*reactor, directory + "/s", std::make_unique<EchoModel>(),
                                                   {.map_areas = map_areas}));
@@ -102,7 +102,7 @@ struct OverSocket {
             while (!stop.load()) reactor->run_once(Reactor::Sleep::yes);
             server.reset();
         });
-        function = need(pci::open_vfio_user(directory + "/s"));
+        function = need(pci::open_vfio_user(directory + "/s", {.posted_writes = posted_writes}));
     }
     ~OverSocket() {
         function.reset();
@@ -154,6 +154,12 @@ void CommandByMappedDoorbell(benchmark::State& state) {
     run_commands(state, *world.function, area);
 }
 BENCHMARK(CommandByMappedDoorbell)->UseRealTime();
+
+void CommandByPostedWrite(benchmark::State& state) {
+    const OverSocket world(false, true);
+    run_commands(state, *world.function, doorbell_register);
+}
+BENCHMARK(CommandByPostedWrite)->UseRealTime();
 
 void CommandByMessage(benchmark::State& state) {
     const OverSocket world(false);

@@ -42,6 +42,7 @@ CONNECTIONS = 32
 # Memory that was never written to is one page of zeroes, which reads like no memory does.
 NULL, RAM = "null://?size=64G", "ram://?size=256M&populate=1"
 LOOP = f"nvme+loop:///1?ns=[{NULL}]"
+SKD = f"skd+model://?disk=[{NULL}]"
 # name, what it is, URI, options
 LOCAL_ROWS = [
     ("null-1", "block layer over null, depth 1", NULL, "--depth 1"),
@@ -50,6 +51,8 @@ LOCAL_ROWS = [
     ("ram-write", "block layer over RAM (256 MiB), depth 32, write", RAM, "--depth 32 --rw randwrite"),
     ("loop-1", "loop over null, depth 1", LOOP, "--depth 1"),
     ("loop-32", "loop over null, depth 32", LOOP, "--depth 32"),
+    ("skd-1", "S1120 driver and model over null, depth 1", SKD, "--depth 1"),
+    ("skd-32", "S1120 driver and model over null, depth 32", SKD, "--depth 32"),
 ]
 MANY_NAMESPACES, USED_AT_EACH_END = 4096, 16
 MANY_CONNECTIONS, KEPT_ALIVE = 1000, 100

@@ -6,12 +6,15 @@
 
 #include <mqblk/error.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mqblk {
@@ -20,6 +23,14 @@ struct FaultWord {
     std::string_view name;
     std::string_view keys;  ///< that it takes, each with a space behind it
 };
+
+/// Of a table whose entries have a `word` each.
+template <class Kind, std::size_t N>
+[[nodiscard]] constexpr std::array<FaultWord, N> fault_words_of(const Kind (&kinds)[N]) noexcept {
+    std::array<FaultWord, N> words;
+    for (std::size_t i = 0; i < N; ++i) words[i] = kinds[i].word;
+    return words;
+}
 
 struct FaultText {
     std::size_t kind = 0;  ///< index of its word

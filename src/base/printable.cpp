@@ -59,4 +59,11 @@ std::string printable(std::string_view text) {
     return result;
 }
 
+std::string abridged(std::string_view text, std::size_t most) {
+    if (text.size() <= most) return std::string(text);
+    std::string result(text.substr(0, most / 2));
+    result += " […] ";
+    return result += text.substr(text.size() - most / 2);
+}
+
 }  // namespace mqblk

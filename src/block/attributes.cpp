@@ -146,6 +146,7 @@ std::vector<std::pair<std::string, std::string>> attributes_of(const DeviceCore&
     const std::uint64_t granule =
         limits.max_discard_sectors == 0 ? 0 : std::max(limits.discard_granularity, limits.logical_block_size);
     std::vector<std::pair<std::string, std::string>> all{
+        {"add_random", "0"},  // no disk here feeds the system's randomness
         {"chunk_sectors", text(std::uint64_t{limits.chunk_sectors})},
         {"dax", text(device.disk().direct != nullptr)},
         {"discard_granularity", text(granule)},

@@ -19,7 +19,7 @@ inline std::string json_text(const nlohmann::ordered_json& json, int indent = js
 }
 
 inline void print_json(const nlohmann::ordered_json& json, int indent = json_indent) {
-    print("{}\n", json_text(json, indent));
+    write_output(json_text(json, indent) + '\n');
 }
 
 }  // namespace mqblk::cli

@@ -192,7 +192,9 @@ void FunctionCore::config_read(std::uint64_t offset, std::span<std::byte> to) no
         return;
     }
     const std::lock_guard lock(control_mutex_);
-    config_.set_interrupt_status((pin_.load(std::memory_order_relaxed) & pin_asserted) != 0);
+    // To a host that heard of it the pin is asserted until it unmasks it, even if the cause is gone: QEMU keeps its own
+    // asserted that long, and a driver that then found no status would take the interrupt for nobody's, for ever.
+    config_.set_interrupt_status((pin_.load(std::memory_order_relaxed) & (pin_asserted | pin_delivered)) != 0);
     config_.read(offset, to);
 }
 

@@ -72,7 +72,7 @@ class FunctionCore final : public Host {
     /// Tries again: there may be somebody for this vector now.
     void redeliver(unsigned vector) noexcept;
     /// The pin was masked by its last delivery.
-    void unmask_intx() noexcept { change_pin(0, pin_masked); }
+    void unmask_intx() noexcept { change_pin(0, pin_masked | pin_delivered); }
     void mask_intx() noexcept { change_pin(pin_masked, 0); }
 
     /// Power-on state, as far as the model can have it at once: see Model::quiet.
@@ -102,7 +102,7 @@ class FunctionCore final : public Host {
         std::uint64_t bytes = 0, special_from = 0, special_to = 0;
         memory::Buffer areas;
     };
-    static constexpr std::uint8_t pin_asserted = 1, pin_masked = 2;
+    static constexpr std::uint8_t pin_asserted = 1, pin_masked = 2, pin_delivered = 4;
 
     [[nodiscard]] Mode load_mode() const noexcept { return mode_.load(std::memory_order_acquire); }
     [[nodiscard]] bool valid(unsigned bar, std::uint64_t offset, unsigned bytes) const noexcept {

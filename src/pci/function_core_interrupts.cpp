@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From a model's raise() to a delivery, without a lock. A vector's pending bit is set before the second attempt to
-// deliver it, so whoever makes it deliverable meanwhile sees one or the other. The pin is a word of two bits: it is
+// deliver it, so whoever makes it deliverable meanwhile sees one or the other. The pin is a word of bits: it is
 // delivered by whoever sets `masked` while it is asserted, and that is one.
 #include "pci/function_core.h"
 
@@ -40,6 +40,7 @@ void FunctionCore::redeliver(unsigned vector) noexcept {
 
 void FunctionCore::enable(InterruptType type, unsigned vectors) noexcept {
     mode_.store(Mode{type, static_cast<std::uint16_t>(vectors)}, std::memory_order_seq_cst);
+    if (type != InterruptType::intx) change_pin(0, pin_masked | pin_delivered);
     if (type == InterruptType::none) {
         for (auto& word : pending_) word.store(0, std::memory_order_relaxed);
     } else if (type == InterruptType::intx) {
@@ -64,10 +65,12 @@ void FunctionCore::change_pin(std::uint8_t set, std::uint8_t clear) noexcept {
     do {
         next = static_cast<std::uint8_t>((now | set) & ~clear);
         deliver = next == pin_asserted && load_mode().type == InterruptType::intx && !gone();
-        if (deliver) next |= pin_masked;
+        if (deliver) next |= pin_masked | pin_delivered;
         if (next == now && !deliver) return;
     } while (!pin_.compare_exchange_weak(now, next, std::memory_order_seq_cst));
-    if (deliver && !sink_.deliver(InterruptType::intx, 0)) pin_.fetch_and(static_cast<std::uint8_t>(~pin_masked));
+    if (deliver && !sink_.deliver(InterruptType::intx, 0)) {
+        pin_.fetch_and(static_cast<std::uint8_t>(~(pin_masked | pin_delivered)));
+    }
 }
 
 }  // namespace mqblk::pci

@@ -83,12 +83,16 @@ class VfioUserFunction final : public Function, public BarAccess {
     Result<> query_interrupts(VfioUserLink& link);
     Result<> send_interrupts(VfioUserLink& link, std::uint32_t index, std::span<const OwnedFd> fds);
     void link_lost();
-    void region_write(std::uint32_t region, std::uint64_t offset, unsigned bytes, std::uint64_t value) noexcept;
+    void region_write(std::uint32_t region, std::uint64_t offset, unsigned bytes, std::uint64_t value,
+                      bool wait) noexcept;
 
     const std::string path_;
     const VfioUserClientOptions options_;
     mutable std::mutex link_mutex_;
     std::shared_ptr<VfioUserLink> link_;
+    std::mutex posted_mutex_;
+    PostedWriter posted_;
+    std::atomic<bool> posts_{false};  ///< then messages must not overtake: each write by message waits for its answer
     std::atomic<bool> lost_{true};
     std::mutex lost_mutex_;
     std::function<void()> on_lost_;
@@ -147,7 +151,7 @@ Result<> VfioUserFunction::open(Duration bound) {
     if (!socket) return std::unexpected(socket.error());
     const auto link =
         std::make_shared<VfioUserLink>(std::move(*socket), name(), options_.answer_timeout, [this] { link_lost(); });
-    if (auto agreed = link->negotiate(); !agreed) return agreed;
+    if (auto agreed = link->negotiate(options_.posted_writes); !agreed) return agreed;
     if (auto known = regions_.query(*link, name()); !known) return known;
     if (auto known = query_interrupts(*link); !known) return known;
     LinkConfig config(*link);
@@ -158,6 +162,11 @@ Result<> VfioUserFunction::open(Duration bound) {
     }
     id_ = found;
     opened_ = true;
+    {
+        const std::lock_guard lock(posted_mutex_);
+        posted_ = link->take_posted_writer();
+        posts_.store(posted_.mapped());
+    }
     const std::lock_guard lock(link_mutex_);
     link_ = link;
     return {};
@@ -185,14 +194,19 @@ Result<> VfioUserFunction::query_interrupts(VfioUserLink& link) {
     return {};
 }
 
-void VfioUserFunction::region_write(std::uint32_t region, std::uint64_t offset, unsigned bytes,
-                                    std::uint64_t value) noexcept {
+void VfioUserFunction::region_write(std::uint32_t region, std::uint64_t offset, unsigned bytes, std::uint64_t value,
+                                    bool wait) noexcept {
     if (lost()) return;
     struct {
         vu::RegionAccess access;
         std::uint64_t value;
     } const request{{offset, region, bytes}, value};
-    link()->post(vu::Command::region_write, payload_of(request).first(sizeof request.access + bytes));
+    const auto payload = payload_of(request).first(sizeof request.access + bytes);
+    if (wait) {
+        static_cast<void>(link()->ask(vu::Command::region_write, payload, 0));
+    } else {
+        link()->post(vu::Command::region_write, payload);
+    }
 }
 
 std::uint64_t VfioUserFunction::bar_read(unsigned bar, std::uint64_t offset, unsigned bytes) noexcept {
@@ -209,7 +223,18 @@ std::uint64_t VfioUserFunction::bar_read(unsigned bar, std::uint64_t offset, uns
 
 void VfioUserFunction::bar_write(unsigned bar, std::uint64_t offset, unsigned bytes, std::uint64_t value) noexcept {
     if (offset >= regions_.bars()[bar].bytes || offset % bytes != 0) return;
-    region_write(bar, offset, bytes, value);
+    if (!posts_.load(std::memory_order_relaxed)) return region_write(bar, offset, bytes, value, false);
+    if (lost()) return;
+    PostedWriter::Push pushed{};
+    {
+        const std::lock_guard lock(posted_mutex_);
+        pushed = posted_.push(bar, offset, bytes, value);
+    }
+    if (pushed == PostedWriter::Push::queued) [[likely]]
+        return;
+    if (pushed == PostedWriter::Push::full) return region_write(bar, offset, bytes, value, true);
+    const std::uint64_t none = 0;  // small writes: only to wake the server
+    link()->post(vu::Command::region_write_multi, payload_of(none));
 }
 
 std::uint32_t VfioUserFunction::config_read(unsigned offset, unsigned bytes) noexcept {
@@ -218,7 +243,7 @@ std::uint32_t VfioUserFunction::config_read(unsigned offset, unsigned bytes) noe
 }
 
 void VfioUserFunction::config_write(unsigned offset, unsigned bytes, std::uint32_t value) noexcept {
-    if (offset + bytes <= regions_.config_bytes()) region_write(vu::config_region, offset, bytes, value);
+    if (offset + bytes <= regions_.config_bytes()) region_write(vu::config_region, offset, bytes, value, posts_.load());
 }
 
 Result<Bar> VfioUserFunction::bar(unsigned index) {

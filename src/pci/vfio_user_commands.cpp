@@ -79,7 +79,7 @@ int VfioUserSession::region_info(Payload payload, Reply& reply) const {
     if (!request || request->argument_size < sizeof *request || request->index >= vu::pci_regions) return EINVAL;
     vu::RegionInfo info{sizeof info, 0, request->index, 0, region_bytes(request->index), 0};
     if (info.size != 0) info.flags = vu::region_read | vu::region_write;
-    const memory::Buffer* const areas = map_areas_ ? core_.areas_of(request->index) : nullptr;
+    const memory::Buffer* const areas = options_.map_areas ? core_.areas_of(request->index) : nullptr;
     if (areas == nullptr) {
         append(reply, info);
         return 0;
@@ -154,6 +154,15 @@ int VfioUserSession::region_write(Payload payload, Reply& reply) {
     write_region(request->region, request->offset, payload.subspan(sizeof *request));
     append(reply, *request);
     return 0;
+}
+
+bool VfioUserSession::carry_out_posted() noexcept {
+    vu::PostedWrite write;
+    if (!posted_.take(write)) return false;
+    // The core looks at the rest. Configuration space is for messages: a reset has to be waited for.
+    const bool width = write.bytes == 8 || write.bytes == 4 || write.bytes == 2 || write.bytes == 1;
+    if (width && write.region < bar_count) core_.bar_write(write.region, write.offset, write.bytes, write.value);
+    return true;
 }
 
 int VfioUserSession::region_write_multi(Payload payload, Reply& reply) {

@@ -43,9 +43,10 @@ void VfioUserLink::tell_lost() {
     if (!told_.exchange(true) && on_lost_) on_lost_();
 }
 
-Result<> VfioUserLink::negotiate() {
+Result<> VfioUserLink::negotiate(bool want_posted_writes) {
     VfioUserVersion mine;
     mine.max_fds = 16;
+    if (want_posted_writes) mine.posted_writes = vu::posted_writes_version;
     const auto payload = encode_version(mine);
     auto answer = ask(vu::Command::version, payload, sizeof(vu::Version));
     if (!answer) return std::unexpected(answer.error());
@@ -58,9 +59,16 @@ Result<> VfioUserLink::negotiate() {
     }
     auto wake = make_eventfd();
     if (!wake) return std::unexpected(wake.error());
+    PostedWriter posted;
+    if (want_posted_writes && theirs->posted_writes == vu::posted_writes_version && answer->fds.size() == 1) {
+        auto mapped = PostedWriter::map(answer->fds.front());
+        if (!mapped) return std::unexpected(mapped.error().in(name_));
+        posted = std::move(*mapped);
+    }
     {
         const std::lock_guard lock(mutex_);
         server_ = *theirs;
+        posted_ = std::move(posted);
         wake_ = std::move(*wake);
     }
     listener_ = std::thread([this] { listen(); });

@@ -5,6 +5,7 @@
 // server goes away, breaks the protocol or does not answer, the link is lost for good: one sentence says why.
 #pragma once
 
+#include "pci/posted_writes.h"
 #include "pci/unix_socket.h"
 #include "pci/vfio_user_version.h"
 #include "wire/vfio_user.h"
@@ -47,7 +48,9 @@ class VfioUserLink {
     VfioUserLink& operator=(const VfioUserLink&) = delete;
 
     /// Agrees on a version and then listens for the server's end. Once, first.
-    [[nodiscard]] Result<> negotiate();
+    [[nodiscard]] Result<> negotiate(bool want_posted_writes);
+    /// What negotiate() brought, to be taken once: not mapped if the server does not offer it.
+    [[nodiscard]] PostedWriter take_posted_writer() noexcept { return std::move(posted_); }
 
     /// The answer's payload begins with `at_least` bytes. An errno of the server is an error that leaves the link
     /// whole.
@@ -85,6 +88,7 @@ class VfioUserLink {
     mutable std::mutex mutex_;  ///< all that follows
     MessageSocket socket_;
     VfioUserVersion server_;
+    PostedWriter posted_;
     std::uint16_t next_id_ = 1;
     std::string why_lost_;
     std::map<std::uint64_t, std::span<std::byte>> offered_;

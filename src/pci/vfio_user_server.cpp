@@ -35,7 +35,7 @@ constexpr std::size_t max_kept_messages = 256, max_kept_bytes = 4u << 20, max_ke
 constexpr unsigned messages_per_pass = 64;
 constexpr Duration look_again = std::chrono::microseconds(100);
 
-class Server final : public VfioUserServer, public InterruptSink, public DmaMessenger {
+class Server final : public VfioUserServer, public InterruptSink, public DmaMessenger, Poller {
   public:
     Server(Reactor& reactor, std::string path, std::unique_ptr<Model> model, VfioUserServerOptions options)
         : reactor_(reactor),
@@ -52,8 +52,9 @@ class Server final : public VfioUserServer, public InterruptSink, public DmaMess
 
   private:
     struct Client {
-        Client(OwnedFd fd, FunctionCore& core, HostMemory& memory, DmaMessenger& messenger, bool map_areas)
-            : socket(std::move(fd)), session(core, memory, messenger, map_areas) {}
+        Client(OwnedFd fd, FunctionCore& core, HostMemory& memory, DmaMessenger& messenger,
+               VfioUserServerOptions options)
+            : socket(std::move(fd)), session(core, memory, messenger, options) {}
         MessageSocket socket;
         VfioUserSession session;
         std::unique_ptr<Watch> watch;
@@ -65,6 +66,8 @@ class Server final : public VfioUserServer, public InterruptSink, public DmaMess
         bool ending = false;   ///< session.end() was called
     };
 
+    unsigned poll() noexcept override;
+    bool prepare_sleep() noexcept override;
     bool deliver(InterruptType type, unsigned vector) noexcept override;
     void gone_changed(bool gone) noexcept override;
     bool dma_read(std::uint64_t address, std::span<std::byte> to) noexcept override;
@@ -77,6 +80,7 @@ class Server final : public VfioUserServer, public InterruptSink, public DmaMess
     void serve();
     bool take(Message& message);
     void carry_out(Message message);
+    unsigned carry_out_posted() noexcept;
     void answer(Outcome outcome, const Reply& reply);
     void leave(std::string_view why);
     void end_client();
@@ -117,6 +121,7 @@ Result<> Server::start() {
 Server::~Server() {
     again_.cancel();
     accepting_.reset();
+    reactor_.remove(*this);
     if (client_ != nullptr) {
         client_->watch.reset();
         if (!client_->ending) client_->session.end();
@@ -139,7 +144,7 @@ void Server::accept() {
     }
     ++served_;
     const int raw = fd.get();
-    client_ = std::make_unique<Client>(std::move(fd), core_, memory_, *this, options_.map_areas);
+    client_ = std::make_unique<Client>(std::move(fd), core_, memory_, *this, options_);
     delivering_to_.store(client_.get(), std::memory_order_release);
     client_->watch = reactor_.watch(raw, [this] { go_on(); });
     client_->watch->arm(false);
@@ -206,14 +211,42 @@ bool Server::take(Message& message) {
 }
 
 void Server::carry_out(Message message) {
+    carry_out_posted();
+    if (client_->leaving) return;
     Reply reply;
     const Outcome outcome = client_->session.handle(std::move(message), reply);
     answer(outcome, reply);
 }
 
+/// What its client posted, as much as it could before now: not without end.
+unsigned Server::carry_out_posted() noexcept {
+    Client& client = *client_;
+    if (!client.session.posts()) return 0;
+    client.session.posted().wake_up();
+    unsigned done = 0;
+    while (done < vu::posted_entries && !client.leaving && client.session.carry_out_posted()) ++done;
+    if (done != 0) client.session.posted().release();
+    return done;
+}
+
+unsigned Server::poll() noexcept {
+    if (serving_ || client_->leaving || client_->pending) return 0;
+    serving_ = true;
+    const unsigned done = carry_out_posted();
+    serving_ = false;
+    if (client_->leaving) end_client();
+    return done;
+}
+
+bool Server::prepare_sleep() noexcept {
+    if (client_->leaving || client_->pending) return true;  // a timer is armed
+    return client_->session.posted().fall_asleep();
+}
+
 void Server::answer(Outcome outcome, const Reply& reply) {
     Client& client = *client_;
     client.pending = outcome == Outcome::pending;
+    if (client.session.posts()) reactor_.add(*this);
     const bool worth_sending =
         outcome == Outcome::replied || (outcome == Outcome::breach && reply.header.message_size != 0);
     if (worth_sending && !client.leaving &&
@@ -233,6 +266,7 @@ void Server::leave(std::string_view why) {
 void Server::end_client() {
     if (!client_->ending) {
         client_->ending = true;
+        reactor_.remove(*this);
         client_->watch.reset();
         ::shutdown(client_->socket.fd(), SHUT_RDWR);
         client_->session.end();

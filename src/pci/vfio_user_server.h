@@ -21,7 +21,8 @@ class Reactor;
 namespace pci {
 
 struct VfioUserServerOptions {
-    bool map_areas = true;  ///< let clients map the model's areas, which the model then has to poll
+    bool map_areas = true;      ///< let clients map the model's areas, which the model then has to poll
+    bool posted_writes = true;  ///< let clients that know it queue register writes in shared memory (wire/vfio_user.h)
 };
 
 /// One reactor's. Everything runs there, the model included.

@@ -21,8 +21,9 @@ constexpr std::uint32_t max_fds_at_once = 16;
 
 }  // namespace
 
-VfioUserSession::VfioUserSession(FunctionCore& core, HostMemory& memory, DmaMessenger& messenger, bool map_areas)
-    : core_(core), map_areas_(map_areas), client_memory_(memory, messenger), interrupts_(core.interrupt_counts()) {}
+VfioUserSession::VfioUserSession(FunctionCore& core, HostMemory& memory, DmaMessenger& messenger,
+                                 VfioUserServerOptions options)
+    : core_(core), options_(options), client_memory_(memory, messenger), interrupts_(core.interrupt_counts()) {}
 
 VfioUserSession::Outcome VfioUserSession::handle(Message message, Reply& reply) {
     reply = {};
@@ -88,6 +89,10 @@ int VfioUserSession::negotiate(Payload payload, Reply& reply) {
     agreed.max_fds = max_fds_at_once;
     agreed.max_dma_maps = ClientMemory::max_regions;
     agreed.write_multiple = proposed->write_multiple;
+    if (options_.posted_writes && proposed->posted_writes >= vu::posted_writes_version && posted_.open()) {
+        agreed.posted_writes = vu::posted_writes_version;
+        reply.fds.push_back(posted_.fd());
+    }
     reply.payload = encode_version(agreed);
     return 0;
 }

@@ -9,7 +9,9 @@
 #include "pci/client_interrupts.h"
 #include "pci/client_memory.h"
 #include "pci/function_core.h"
+#include "pci/posted_writes.h"
 #include "pci/unix_socket.h"
+#include "pci/vfio_user_server.h"
 #include "pci/vfio_user_version.h"
 
 #include <cstddef>
@@ -37,13 +39,19 @@ class VfioUserSession {
         breach,   ///< say goodbye; `breach()` says why. A reply may be sent before
     };
 
-    /// All outlive it. `map_areas`: the client may map what the model declares mappable.
-    VfioUserSession(FunctionCore& core, HostMemory& memory, DmaMessenger& messenger, bool map_areas);
+    /// All outlive it.
+    VfioUserSession(FunctionCore& core, HostMemory& memory, DmaMessenger& messenger, VfioUserServerOptions options);
 
     [[nodiscard]] Outcome handle(Message message, Reply& reply);
     [[nodiscard]] Outcome resume(Reply& reply);
     [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
     [[nodiscard]] const VfioUserVersion& client() const noexcept { return client_; }
+
+    /// Posted writes, if the client uses them. What is there is carried out before each message, and at any time when
+    /// no message is pending, one by one: false if none is there. One that makes no sense does nothing.
+    [[nodiscard]] bool posts() const noexcept { return posted_.opened(); }
+    [[nodiscard]] bool carry_out_posted() noexcept;
+    [[nodiscard]] PostedReader& posted() noexcept { return posted_; }
 
     /// The client is gone: nothing of it is used any more when ended() says so. The model is reset.
     void end();
@@ -77,10 +85,11 @@ class VfioUserSession {
     [[nodiscard]] Outcome finish(int error, Reply& reply);
 
     FunctionCore& core_;
-    const bool map_areas_;
+    const VfioUserServerOptions options_;
     ClientMemory client_memory_;
     ClientInterrupts interrupts_;
     VfioUserVersion client_;
+    PostedReader posted_;
     bool negotiated_ = false;
     bool waiting_memory_ = false, waiting_reset_ = false;
     wire::vfio_user::Header request_{};  ///< of the message in hand

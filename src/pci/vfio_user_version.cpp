@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 constexpr std::size_t max_text_bytes = 4096;
 /// Deeper than any that the specification has: capabilities, twin_socket.
 constexpr int max_depth = 8;
+constexpr const char* posted_writes_name = "mqblk_posted_writes";
 
 /// Null where the text is no JSON, or nested without end.
 Json parse(std::string_view text) {
@@ -52,6 +53,7 @@ std::vector<std::byte> encode_version(const VfioUserVersion& version) {
                       {"max_dma_maps", version.max_dma_maps},
                       {"pgsizes", 4096},
                       {"write_multiple", version.write_multiple}};
+    if (version.posted_writes != 0) capabilities[posted_writes_name] = version.posted_writes;
     const std::string text = Json{{"capabilities", std::move(capabilities)}}.dump();
     std::vector<std::byte> payload(sizeof(Version) + text.size() + 1);
     const Version head{version.major, version.minor};
@@ -77,7 +79,8 @@ Result<VfioUserVersion> decode_version(std::span<const std::byte> payload) {
     if (!capabilities->is_object()) return fail(Errc::protocol, "capabilities that are no JSON object");
     if (!take_number(*capabilities, "max_msg_fds", 0, version.max_fds) ||
         !take_number(*capabilities, "max_data_xfer_size", 1, version.max_transfer_bytes) ||
-        !take_number(*capabilities, "max_dma_maps", 1, version.max_dma_maps)) {
+        !take_number(*capabilities, "max_dma_maps", 1, version.max_dma_maps) ||
+        !take_number(*capabilities, posted_writes_name, 0, version.posted_writes)) {
         return fail(Errc::protocol, "a capability that is no sensible number");
     }
     if (const auto multi = capabilities->find("write_multiple"); multi != capabilities->end()) {

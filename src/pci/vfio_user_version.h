@@ -23,6 +23,7 @@ struct VfioUserVersion {
     std::uint32_t max_transfer_bytes = wire::vfio_user::default_max_transfer_bytes;
     std::uint32_t max_dma_maps = wire::vfio_user::default_max_dma_maps;
     bool write_multiple = false;
+    std::uint32_t posted_writes = 0;  ///< version of this project's extension; 0: without it
 };
 
 /// The payload of a version message.

@@ -2,6 +2,7 @@
 #include "registry/options.h"
 
 #include "base/units.h"
+#include "registry/queue_options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -54,7 +55,9 @@ OptionReader::OptionReader(const Uri& uri, std::span<const OptionInfo> allowed) 
         const auto& name = uri.options[i].name;
         const auto info = std::find_if(allowed.begin(), allowed.end(), [&](const auto& o) { return o.name == name; });
         if (info == allowed.end()) {
-            const auto meant = closest(name, names);
+            auto candidates = names;
+            for (const auto& each : queue_options()) candidates.push_back(each.name);
+            const auto meant = closest(name, candidates);
             keep(fmt::format("{}: unknown option \"{}\"{}; allowed: {}", uri.scheme, name,
                              meant.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", meant),
                              names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));

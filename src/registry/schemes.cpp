@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/schemes.h"
 
+#include "registry/queue_options.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -133,28 +135,39 @@ Result<const SchemeInfo*> find_scheme(std::string_view name) {
                                                     fmt::join(names, ", ")));
 }
 
+namespace {
+
+constexpr std::string_view table_head = "| option | value | default | |\n| --- | --- | --- | --- |\n";
+
+std::string describe(const OptionInfo& option, bool markdown) {
+    if (!markdown) {
+        const auto left = fmt::format("{}={}", option.name, option.form);
+        return fmt::format("    {:<24} {}{}\n", left, option.help,
+                           option.standard.empty() ? "" : fmt::format(" (default {})", option.standard));
+    }
+    std::string form;  // a table's cell must not hold a bare "|"
+    for (const char c : option.form) form += c == '|' ? std::string("\\|") : std::string(1, c);
+    return fmt::format("| `{}` | {} | {} | {} |\n", option.name, form, option.standard, option.help);
+}
+
+}  // namespace
+
 std::string describe_schemes(bool markdown) {
     std::string text;
     for (const auto& scheme : table) {
-        if (markdown) {
-            text += fmt::format("### `{}`\n\n{}\n\n`{}`\n\n| option | value | default | |\n| --- | --- | --- | --- |\n",
-                                scheme.form, scheme.summary, scheme.example);
-        } else {
-            text += fmt::format("{}\n  {}\n  e.g. {}\n", scheme.form, scheme.summary, scheme.example);
-        }
-        for (const auto& option : scheme.options) {
-            if (markdown) {
-                std::string form;  // a table's cell must not hold a bare "|"
-                for (const char c : option.form) form += c == '|' ? std::string("\\|") : std::string(1, c);
-                text += fmt::format("| `{}` | {} | {} | {} |\n", option.name, form, option.standard, option.help);
-            } else {
-                const auto left = fmt::format("{}={}", option.name, option.form);
-                text += fmt::format("    {:<24} {}{}\n", left, option.help,
-                                    option.standard.empty() ? "" : fmt::format(" (default {})", option.standard));
-            }
-        }
+        text += markdown ? fmt::format("### `{}`\n\n{}\n\n`{}`\n\n{}", scheme.form, scheme.summary, scheme.example,
+                                       table_head)
+                         : fmt::format("{}\n  {}\n  e.g. {}\n", scheme.form, scheme.summary, scheme.example);
+        for (const auto& option : scheme.options) text += describe(option, markdown);
         text += '\n';
     }
+    constexpr std::string_view what =
+        "The queue's attributes, under the names and in the units of Linux's /sys/block/X/queue.";
+    text += markdown ? fmt::format("### Every scheme\n\n{}\n\n`null://?scheduler=mq-deadline&read_expire=100`\n\n{}",
+                                   what, table_head)
+                     : fmt::format("every scheme\n  {}\n  e.g. null://?scheduler=mq-deadline&read_expire=100\n", what);
+    for (const auto& option : queue_options()) text += describe(option, markdown);
+    text += '\n';
     return text;
 }
 

@@ -2,6 +2,7 @@
 #include "registry/services.h"
 
 #include "fabric/tcp.h"
+#include "registry/queue_options.h"
 #include "registry/schemes.h"
 
 #include <fmt/format.h>
@@ -42,7 +43,13 @@ Services::~Services() {
 Result<std::shared_ptr<Device>> Services::open(const Uri& uri) {
     const auto scheme = find_scheme(uri.scheme);
     if (!scheme) return std::unexpected(scheme.error());
-    return (*scheme)->open(*this, uri, **scheme);
+    Uri rest = uri;
+    const auto queue = take_queue_options(rest);
+    if (!queue) return std::unexpected(queue.error());
+    auto device = (*scheme)->open(*this, rest, **scheme);
+    if (!device) return device;
+    if (const auto set = set_queue_options(**device, uri.scheme, *queue); !set) return std::unexpected(set.error());
+    return device;
 }
 
 void Services::note_created(std::string path) {

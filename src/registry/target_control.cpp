@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/target_control.h"
 
+#include "base/printable.h"
 #include "registry/json_text.h"
 #include "registry/options.h"
 #include "registry/target_service.h"
@@ -100,6 +101,7 @@ struct Call {
 };
 
 using Answer = Result<ordered_json>;
+constexpr std::size_t max_error_bytes = 2000;  // of an answer: an error may name a URI of a megabyte
 
 Answer done(const Result<>& result) {
     if (!result) return std::unexpected(result.error());
@@ -249,7 +251,9 @@ std::string handle_control(TargetService& service, const std::string& default_nq
     const ordered_json json =
         answer ? ordered_json{{"ok", true}, {"result", *answer}}
                : ordered_json{
-                     {"ok", false}, {"code", to_string(answer.error().code())}, {"error", answer.error().message()}};
+                     {"ok", false},
+                     {"code", to_string(answer.error().code())},
+                     {"error", abridged(answer.error().message(), max_error_bytes)}};
     return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

@@ -3,7 +3,7 @@
 // The vfio-user protocol, version 0.1, as published with libvfio-user and QEMU (docs/interop/vfio-user.rst): a PCI
 // device behind a UNIX socket. Every message is a Header and a payload; file descriptors travel beside it (SCM_RIGHTS).
 // Integers are in the host's own byte order, since both ends are on one machine. Structures shared with Linux's VFIO
-// have the layout and the values of its ABI.
+// have the layout and the values of its ABI. At the end: an extension of this project's, which others never see.
 #pragma once
 
 #include <cstddef>
@@ -161,5 +161,35 @@ struct DmaAccess {
     std::uint64_t count;
 };
 static_assert(sizeof(DmaAccess) == 16);
+
+// Posted writes: registers of which every write counts, without a message for each. A client that names the capability
+// "mqblk_posted_writes": 1 in its version message is answered with the same and a memory file beside the message,
+// sealed against shrinking: PostedWrites. There it queues writes to BARs, which are carried out in order, and before
+// any message that is sent after them: an access by message is ordered like one on the bus. With it, what a client
+// sends by message it waits for. Numbers of writes begin at 0 and only grow.
+//   client  fills entry[n % posted_entries], then stores n + 1 as its `turn`; not before `taken` > n - posted_entries.
+//           Then it looks at `asleep`: whoever finds 1 and puts 0 there sends a message (region_write_multi of
+//           nothing).
+//   server  carries entry[n % posted_entries] out when its `turn` is n + 1, then stores n + 1 as `taken`. Before it
+//           sleeps it stores 1 in `asleep` and looks at the next entry once more.
+// The last two lines are Dekker's algorithm: store and look are sequentially consistent on both sides.
+inline constexpr std::uint32_t posted_writes_version = 1;
+inline constexpr unsigned posted_entries = 256;
+
+struct PostedWrite {
+    std::uint64_t turn;  ///< 0: never used
+    std::uint64_t offset;
+    std::uint64_t value;
+    std::uint32_t region;
+    std::uint32_t bytes;  ///< 1, 2, 4 or 8
+};
+static_assert(sizeof(PostedWrite) == 32);
+
+struct PostedWrites {
+    alignas(64) std::uint32_t asleep;
+    alignas(64) std::uint64_t taken;
+    alignas(64) PostedWrite entry[posted_entries];
+};
+static_assert(sizeof(PostedWrites) == 128 + 32 * posted_entries);
 
 }  // namespace mqblk::wire::vfio_user

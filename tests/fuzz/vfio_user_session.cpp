@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any bytes from a vfio-user client. The first byte chooses the way: as a stream through a socket, cut anywhere and
-// with descriptors at any place, or as messages whose lengths are right, so that the fuzzer gets deeper. Afterwards the
-// client is gone: nothing of it is mapped, no descriptor is left, and the device is as after power-on.
+// with descriptors at any place, or as messages whose lengths are right and posted writes, so that the fuzzer gets
+// deeper. Afterwards the client is gone: nothing of it is mapped, no descriptor is left, and the device is as after
+// power-on.
 #include "pci/vfio_user_session.h"
 #include "base/log.h"
 #include "memory/buffer.h"
@@ -92,12 +93,66 @@ bool carry_out(World& world, pci::VfioUserSession& session, pci::Message message
     return outcome != Outcome::breach;
 }
 
-void as_messages(World& world, pci::VfioUserSession& session, std::span<const std::uint8_t> bytes) {
+/// The client's view of the page of posted writes, if it has one.
+class Page {
+  public:
+    explicit Page(pci::VfioUserSession& session) : session_(session) {
+        if (!session.posts()) return;
+        page_ = static_cast<vu::PostedWrites*>(
+            ::mmap(nullptr, sizeof *page_, PROT_READ | PROT_WRITE, MAP_SHARED, session.posted().fd(), 0));
+        if (page_ == MAP_FAILED) std::abort();
+    }
+    ~Page() {
+        if (page_ != nullptr) ::munmap(page_, sizeof *page_);
+    }
+
+    /// `data` at any place of the page, or as an entry whose turn it is; then the server looks.
+    void write(bool in_turn, std::size_t place, std::span<const std::byte> data) {
+        if (page_ == nullptr) return;
+        auto* to = reinterpret_cast<std::byte*>(page_);
+        std::size_t room = sizeof *page_;
+        vu::PostedWrite& entry = page_->entry[next_ % vu::posted_entries];
+        if (in_turn) {
+            to = reinterpret_cast<std::byte*>(&entry.offset);
+            room = sizeof entry - offsetof(vu::PostedWrite, offset);
+        } else {
+            to += place % room;
+            room -= place % room;
+        }
+        std::memcpy(to, data.data(), std::min(room, data.size()));
+        if (in_turn) entry.turn = next_ + 1;
+        unsigned taken = 0;
+        while (session_.carry_out_posted()) {
+            if (++taken > vu::posted_entries) std::abort();  // more than there can be
+        }
+        next_ += taken;
+        session_.posted().release();
+        if (!session_.posted().fall_asleep()) std::abort();  // nobody writes meanwhile
+        session_.posted().wake_up();
+    }
+
+  private:
+    pci::VfioUserSession& session_;
+    vu::PostedWrites* page_ = nullptr;
+    std::uint64_t next_ = 0;  ///< that the server looks for
+};
+
+void as_messages(World& world, pci::VfioUserSession& session, bool posts, std::span<const std::uint8_t> bytes) {
+    constexpr unsigned to_page = 30;  // no command has this number
     pci::Message version;
     version.header = {.message_id = 0, .command = 1, .message_size = 20, .flags = 0, .error = 0};
-    version.payload.resize(4);
+    version.payload = pci::encode_version({.posted_writes = posts ? vu::posted_writes_version : 0});
     if (!carry_out(world, session, std::move(version))) return;
+    Page page(session);
     while (bytes.size() >= 4) {
+        if ((bytes[0] & 31u) == to_page) {
+            const auto place = static_cast<std::size_t>(bytes[2]) << 8 | bytes[3];
+            const std::size_t length = std::min<std::size_t>(bytes[1], bytes.size() - 4);
+            page.write((bytes[0] & 0x80u) != 0, place, std::as_bytes(bytes.subspan(4, length)));
+            bytes = bytes.subspan(4 + length);
+            world.reactor.run_once(Reactor::Sleep::no);
+            continue;
+        }
         pci::Message message;
         const std::size_t length = std::min<std::size_t>(bytes[1], bytes.size() - 4);
         message.header = {.message_id = 7,
@@ -153,10 +208,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     static World& world = *new World;
     static std::size_t descriptors = 0;
     {
-        pci::VfioUserSession session(world.core, world.memory, world.nowhere, (bytes[0] & 2) != 0);
+        pci::VfioUserSession session(world.core, world.memory, world.nowhere,
+                                     {.map_areas = (bytes[0] & 2) != 0, .posted_writes = true});
         world.nowhere.session = &session;
         const std::span rest(bytes + 1, size - 1);
-        (bytes[0] & 1) != 0 ? as_stream(world, session, rest) : as_messages(world, session, rest);
+        (bytes[0] & 1) != 0 ? as_stream(world, session, rest) : as_messages(world, session, (bytes[0] & 4) != 0, rest);
         world.core.set_gone(false);
         session.end();
         if (!session.ended() || world.memory.regions() != 0 || session.memory().regions() != 0) std::abort();

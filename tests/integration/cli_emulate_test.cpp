@@ -3,6 +3,7 @@
 // emulate: a card on a socket, reached as another process reaches it, and refusals in one sentence.
 #include "pci/vfio_user_client.h"
 #include "program.h"
+#include "wire/megaraid.h"
 #include "wire/skd.h"
 
 #include <gmock/gmock.h>
@@ -41,6 +42,7 @@ TEST_F(EmulateTest, ServesTheCardToOneClientAfterTheOther) {
     Running server(arguments({"ram://?size=8M"}));
     ASSERT_EQ(server.wait_for_line("ready"), "ready") << server.output();
     EXPECT_THAT(server.output(), HasSubstr("S1120 with ram://?size=8M, 8192KiB, at " + socket_));
+    EXPECT_THAT(server.output(), HasSubstr("mqblk bench skd+vfio-user://" + socket_));
     for (int i = 0; i < 3; ++i) {
         auto function = pci::open_vfio_user(socket_);
         ASSERT_TRUE(function) << function.error().message();
@@ -64,6 +66,7 @@ TEST_F(EmulateTest, SaysItInJsonAndEndsOnCtrlC) {
     const auto report = nlohmann::json::parse(line);
     EXPECT_EQ(report["ready"], true);
     EXPECT_EQ(report["socket"], socket_);
+    EXPECT_EQ(report["uri"], "skd+vfio-user://" + socket_);
     EXPECT_EQ(report["bytes"], 1u << 30);
     EXPECT_EQ(server.end(SIGINT), 0);
 }
@@ -78,6 +81,44 @@ TEST_F(EmulateTest, RefusesInOneSentence) {
     expect_refusal(arguments({"ram://?size=8"}), 2, "size=8");
     socket_ = dir_.file("none/skd.sock");
     expect_refusal(arguments({"ram://?size=8M"}), 1, "none/skd.sock");
+}
+
+TEST_F(EmulateTest, ServesAController) {
+    Running server({"emulate", "megaraid", "--socket", socket_, "--jbod", "ram://?size=8M", "--jbod", "null://?size=1G",
+                    "--ld", "ram://?size=8M", "--ld", "6x8=ram://?size=16M", "--queues", "12"});
+    ASSERT_EQ(server.wait_for_line("ready"), "ready") << server.output();
+    EXPECT_THAT(server.output(), HasSubstr("MegaRAID invader with 2 disks and 2 volumes, at " + socket_));
+    EXPECT_THAT(server.output(), HasSubstr("disk 1: null://?size=1G, 1024MiB"));
+    EXPECT_THAT(server.output(), HasSubstr("volume 1: RAID 6 of 8 disks, ram://?size=16M, "));
+    for (int i = 0; i < 2; ++i) {
+        auto function = pci::open_vfio_user(socket_);
+        ASSERT_TRUE(function) << function.error().message();
+        EXPECT_EQ(pci::read_id(**function).device, wire::megaraid::pci_device::invader);
+        EXPECT_EQ((*function)->interrupt_counts().msix, 12u);
+        const pci::Bar bar = (*function)->bar(1).value();
+        EXPECT_EQ(wire::megaraid::state_of(bar.read32(wire::megaraid::reg::scratch_pad)), wire::megaraid::State::ready);
+    }
+    EXPECT_EQ(server.end(SIGTERM), 0);
+}
+
+TEST_F(EmulateTest, AControllerInJsonAndRefused) {
+    Running server({"emulate", "megaraid", "--socket", socket_, "--ld", "5=null://?size=1G", "--json"});
+    const auto report = nlohmann::json::parse(server.wait_for_line("{"));
+    EXPECT_EQ(report["model"], "megaraid");
+    EXPECT_EQ(report["volumes"][0]["raid"], "RAID 5 of 3 disks");
+    EXPECT_EQ(report["volumes"][0]["bytes"], 1u << 30);
+    EXPECT_EQ(server.end(SIGINT), 0);
+    const auto refused = [this](std::vector<std::string> more, int code, const std::string& part) {
+        more.insert(more.begin(), {"emulate", "megaraid", "--socket", socket_});
+        expect_refusal(more, code, part);
+    };
+    refused({"--ld", "7=ram://?size=8M"}, 2, "level=7");
+    refused({"--ld", "5x2=ram://?size=8M"}, 2, "5 of 3 to 32");
+    refused({"--ld", "6"}, 2, "");
+    refused({"--jbod", "ram://?size=8"}, 2, "size=8");
+    refused({"--ld", "ram://?size=8M&block=4096"}, 1, "blocks are 4096 bytes");
+    refused({"--fault", "explode"}, 2, "no such kind");
+    refused({"--generation", "thunderbolt", "--queues", "17"}, 2, "17 reply queues");
 }
 
 }  // namespace

@@ -235,6 +235,12 @@ TEST(Cli, InfoReportsIdentityAndQueue) {
     EXPECT_THAT(run_program({"info", "null://"}).out, HasSubstr("nr_requests"));
 }
 
+TEST(Cli, BenchTellsTheRateOfASlowDiskToo) {
+    const auto done = run_program({"bench", "null://?latency=20ms", "--depth", "1", "--size", "400k", "--progress"});
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_THAT(done.err, testing::ContainsRegex("IOPS=[1-9]"));
+}
+
 TEST(Cli, BenchCountsWhatItDid) {
     for (const char* rw : {"randread", "randwrite", "read", "write", "randrw", "rw", "trim", "randtrim"}) {
         SCOPED_TRACE(rw);

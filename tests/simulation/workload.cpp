@@ -57,9 +57,9 @@ struct Workload::Slot {
     }
 };
 
-Workload::Workload(World& world, std::string name, std::shared_ptr<Device> device, Reactor& reactor, Model& model,
+Workload::Workload(Scene& scene, std::string name, std::shared_ptr<Device> device, Reactor& reactor, Model& model,
                    WorkloadOptions options)
-    : world_(world),
+    : scene_(scene),
       name_(std::move(name)),
       device_(std::move(device)),
       reactor_(reactor),
@@ -87,7 +87,7 @@ void Workload::start() {
 void Workload::schedule(Slot& slot) {
     if (to_begin_ == 0) return;
     const auto longest = static_cast<std::uint64_t>(options_.longest_pause.count());
-    slot.next.arm(reactor_, world_.sim.now() + Duration(static_cast<Duration::rep>(world_.random.below(longest + 1))));
+    slot.next.arm(reactor_, scene_.sim.now() + Duration(static_cast<Duration::rep>(scene_.random.below(longest + 1))));
 }
 
 void Workload::begin(Slot& slot) {
@@ -100,7 +100,7 @@ void Workload::begin(Slot& slot) {
     slot.stamp = model_.stamp();
     lay_out(slot);
     if (changes_data(slot.bio.op)) model_.begin(slot.first, slot.count, slot.version);
-    slot.started = world_.sim.now();
+    slot.started = scene_.sim.now();
     slot.busy = true;
     ++outstanding_;
     channel_->submit(slot.bio);
@@ -112,7 +112,7 @@ void Workload::choose(Slot& slot) {
     constexpr std::array ops{Op::read, Op::write, Op::write_zeroes, Op::discard, Op::flush};
     std::uint64_t drawn = 0;
     for (const unsigned weight : weights) drawn += weight;
-    drawn = world_.random.below(drawn);
+    drawn = scene_.random.below(drawn);
     std::size_t kind = 0;
     while (drawn >= weights[kind]) drawn -= weights[kind++];
     slot.bio = Bio{};
@@ -125,19 +125,19 @@ void Workload::choose(Slot& slot) {
     slot.version = 0;
     if (slot.bio.op == Op::write) {
         slot.version = model_.new_version();
-        if (world_.random.below(5) == 0) slot.bio.flags |= bio_fua;
-        if (world_.random.below(20) == 0) slot.bio.flags |= bio_preflush;
+        if (scene_.random.below(5) == 0) slot.bio.flags |= bio_fua;
+        if (scene_.random.below(20) == 0) slot.bio.flags |= bio_preflush;
     }
-    if (slot.bio.op == Op::write_zeroes && world_.random.below(2) == 0) slot.bio.flags |= bio_unmap;
+    if (slot.bio.op == Op::write_zeroes && scene_.random.below(2) == 0) slot.bio.flags |= bio_unmap;
 }
 
 /// Draws a range that nobody else works on.
 bool Workload::lock_range(Slot& slot) {
     const std::uint64_t most = std::min(options_.most_bytes / model_.block_bytes(), model_.blocks());
     for (int attempt = 0; attempt < 4; ++attempt) {
-        const std::uint64_t limit = world_.random.below(3) == 0 ? most : std::min<std::uint64_t>(most, 16);
-        slot.count = 1 + world_.random.below(limit);
-        slot.first = world_.random.below(model_.blocks() - slot.count + 1);
+        const std::uint64_t limit = scene_.random.below(3) == 0 ? most : std::min<std::uint64_t>(most, 16);
+        slot.count = 1 + scene_.random.below(limit);
+        slot.first = scene_.random.below(model_.blocks() - slot.count + 1);
         if (model_.lock(slot.first, slot.count, changes_data(slot.bio.op))) return true;
     }
     return false;
@@ -157,9 +157,9 @@ void Workload::lay_out(Slot& slot) {
     if (!carries_data(slot.bio.op)) return;
     auto left = slot.data();
     if (slot.bio.op == Op::write) model_.fill(left, slot.first, slot.version);
-    const std::size_t unit = std::max<std::size_t>(4, device_->limits().dma_alignment + 1);
-    for (unsigned pieces = 1 + static_cast<unsigned>(world_.random.below(5)); pieces > 1; --pieces) {
-        const std::size_t bytes = world_.random.below(left.size() / unit + 1) * unit;
+    const std::size_t unit = std::max<std::size_t>(options_.piece_unit, device_->limits().dma_alignment + 1);
+    for (unsigned pieces = 1 + static_cast<unsigned>(scene_.random.below(5)); pieces > 1; --pieces) {
+        const std::size_t bytes = scene_.random.below(left.size() / unit + 1) * unit;
         slot.segments.push_back({left.data(), bytes});
         left = left.subspan(bytes);
     }
@@ -169,16 +169,16 @@ void Workload::lay_out(Slot& slot) {
 
 void Workload::ended(Slot& slot) noexcept {
     if (!std::exchange(slot.busy, false)) {
-        ADD_FAILURE() << slot.what() << " ended twice\n" << world_.story();
+        ADD_FAILURE() << slot.what() << " ended twice\n" << scene_.story();
         return;
     }
     --outstanding_;
-    const Duration took = world_.sim.now() - slot.started;
+    const Duration took = scene_.sim.now() - slot.started;
     const Status status = slot.bio.status;
     slot.hash = hash_of(slot.memory);
-    world_.note(fmt::format("{} {} {:#x}", slot.what(), to_string(status), slot.hash));
+    scene_.note(fmt::format("{} {} {:#x}", slot.what(), to_string(status), slot.hash));
     if (took > options_.bound) {
-        ADD_FAILURE() << slot.what() << " took " << took / std::chrono::milliseconds(1) << " ms\n" << world_.story();
+        ADD_FAILURE() << slot.what() << " took " << took / std::chrono::milliseconds(1) << " ms\n" << scene_.story();
     }
     if (status == Status::ok) {
         ++succeeded_;
@@ -186,7 +186,7 @@ void Workload::ended(Slot& slot) noexcept {
     } else {
         ++failed_;
         if (!options_.allowed.contains(status)) {
-            ADD_FAILURE() << slot.what() << " ended with '" << to_string(status) << "'\n" << world_.story();
+            ADD_FAILURE() << slot.what() << " ended with '" << to_string(status) << "'\n" << scene_.story();
         }
         if (changes_data(slot.bio.op)) model_.doubt(slot.first, slot.count);
     }
@@ -199,7 +199,7 @@ void Workload::succeed(Slot& slot) {
     switch (slot.bio.op) {
         case Op::read:
             if (const auto wrong = model_.check(slot.data(), slot.first, slot.stamp); !wrong.empty()) {
-                ADD_FAILURE() << slot.what() << ": " << wrong << "\n" << world_.story();
+                ADD_FAILURE() << slot.what() << ": " << wrong << "\n" << scene_.story();
             }
             break;
         case Op::flush:
@@ -218,13 +218,13 @@ void Workload::check_memory(Slot& slot) {
     const std::uint64_t hash = std::exchange(slot.hash, 0);
     if (hash == 0) return;
     if (hash != hash_of(slot.memory)) {
-        ADD_FAILURE() << slot.what() << ": its memory was changed after it had ended\n" << world_.story();
+        ADD_FAILURE() << slot.what() << ": its memory was changed after it had ended\n" << scene_.story();
     }
     const std::span memory(slot.memory);
     const auto untouched = [](std::byte byte) { return byte == garbage; };
     if (!std::ranges::all_of(memory.first(guard_bytes), untouched) ||
         !std::ranges::all_of(memory.subspan(guard_bytes + slot.data().size()), untouched)) {
-        ADD_FAILURE() << slot.what() << ": memory outside of its own was changed\n" << world_.story();
+        ADD_FAILURE() << slot.what() << ": memory outside of its own was changed\n" << scene_.story();
     }
 }
 
@@ -233,23 +233,23 @@ std::string Workload::pending() const {
     for (const auto& slot : slots_) {
         if (!slot->busy) continue;
         text += fmt::format("{}, for {} ms\n", slot->what(),
-                            (world_.sim.now() - slot->started) / std::chrono::milliseconds(1));
+                            (scene_.sim.now() - slot->started) / std::chrono::milliseconds(1));
     }
     return text;
 }
 
-std::optional<Status> submit_and_wait(World& world, Device& device, Reactor& reactor, Bio& bio, Duration bound) {
+std::optional<Status> submit_and_wait(Scene& scene, Device& device, Reactor& reactor, Bio& bio, Duration bound) {
     auto channel = device.channel(reactor);
     if (!channel) return std::nullopt;
     bool done = false;
     bio.context = &done;
     bio.done = [](Bio& ended) noexcept { *static_cast<bool*>(ended.context) = true; };
     (*channel)->submit(bio);
-    if (!world.run_until([&] { return done; }, bound)) return std::nullopt;
+    if (!scene.run_until([&] { return done; }, bound)) return std::nullopt;
     return bio.status;
 }
 
-bool verify(World& world, Device& device, Reactor& reactor, Model& model) {
+bool verify(Scene& scene, Device& device, Reactor& reactor, Model& model) {
     constexpr std::size_t piece_bytes = 64u << 10;
     std::vector<std::byte> memory(piece_bytes);
     for (std::uint64_t first = 0; first < model.blocks();) {
@@ -261,12 +261,12 @@ bool verify(World& world, Device& device, Reactor& reactor, Model& model) {
         bio.data = {&segment, 1};
         std::ranges::fill(memory, garbage);
         const std::uint64_t stamp = model.stamp();
-        const auto status = submit_and_wait(world, device, reactor, bio, std::chrono::minutes(10));
+        const auto status = submit_and_wait(scene, device, reactor, bio, std::chrono::minutes(10));
         std::string wrong = "the read has not ended";
         if (status) wrong = to_string(*status);
         if (status == Status::ok) wrong = model.check(std::span(memory).first(segment.bytes), first, stamp);
         if (!wrong.empty()) {
-            ADD_FAILURE() << "at the end, from block " << first << ": " << wrong << "\n" << world.story();
+            ADD_FAILURE() << "at the end, from block " << first << ": " << wrong << "\n" << scene.story();
             return false;
         }
         first += count;

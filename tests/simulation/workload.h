@@ -4,8 +4,9 @@
 // with a status that is allowed; what it read is what the model allows; and nobody touches its memory afterwards.
 #pragma once
 
+#include "driver/nvme/host.h"
 #include "simulation/model.h"
-#include "simulation/world.h"
+#include "simulation/scene.h"
 
 #include <mqblk/device.h>
 
@@ -23,6 +24,7 @@ struct WorkloadOptions {
     unsigned depth = 6;         ///< operations at once
     unsigned operations = 200;  ///< in all
     std::uint64_t most_bytes = 256u << 10;
+    std::size_t piece_unit = 4;  ///< pieces of an operation's memory are multiples of this, in bytes
     Duration longest_pause = std::chrono::milliseconds(20);  ///< between the end of one and the next
     unsigned read_weight = 45, write_weight = 40, zero_weight = 5, discard_weight = 5, flush_weight = 5;
     std::set<Status> allowed;  ///< besides ok
@@ -35,7 +37,7 @@ struct WorkloadOptions {
 
 class Workload {
   public:
-    Workload(World&, std::string name, std::shared_ptr<Device>, Reactor&, Model&, WorkloadOptions);
+    Workload(Scene&, std::string name, std::shared_ptr<Device>, Reactor&, Model&, WorkloadOptions);
     ~Workload();  ///< ends what is outstanding
     Workload(const Workload&) = delete;
     Workload& operator=(const Workload&) = delete;
@@ -60,7 +62,7 @@ class Workload {
     void check_memory(Slot&);
     void schedule(Slot&);
 
-    World& world_;
+    Scene& scene_;
     const std::string name_;
     std::shared_ptr<Device> device_;
     Reactor& reactor_;
@@ -73,9 +75,9 @@ class Workload {
 };
 
 /// One operation; its status, or nothing if it has not ended within `bound` (it is ended then).
-[[nodiscard]] std::optional<Status> submit_and_wait(World&, Device&, Reactor&, Bio&, Duration bound);
+[[nodiscard]] std::optional<Status> submit_and_wait(Scene&, Device&, Reactor&, Bio&, Duration bound);
 
 /// Reads the whole of what the model knows and checks it. False if an operation failed.
-[[nodiscard]] bool verify(World&, Device&, Reactor&, Model&);
+[[nodiscard]] bool verify(Scene&, Device&, Reactor&, Model&);
 
 }  // namespace mqblk::simulation

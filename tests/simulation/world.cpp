@@ -3,12 +3,8 @@
 // Building the world and taking it down; each step has a bound in virtual time, and an expectation that it is kept.
 #include "simulation/world.h"
 
-#include "simulation/seeds.h"
-
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <stdexcept>
 #include <utility>
 
@@ -83,7 +79,7 @@ bool HostSide::disconnect() {
 // --- World --------------------------------------------------------------------------------------------------------
 
 World::World(std::uint64_t seed, WorldOptions options)
-    : sim(seed), random(seed ^ 0x5851f42d4c957f2du), network(sim, options.network), tcp_options_(options.tcp) {
+    : Scene(seed), network(sim, options.network), tcp_options_(options.tcp) {
     tcp_options_.listen = address;
     for (unsigned i = 0; i < options.target_reactors; ++i) reactors_.push_back(sim.make_reactor());
     disk_ = std::make_unique<SimulatedDisk>(random, options.disk);
@@ -136,19 +132,8 @@ void World::stop_listening(std::function<void()> stopped) {
     });
 }
 
-void World::note(const std::string& line) {
-    for (const char c : line) trace_ = (trace_ ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    trace_ = (trace_ ^ static_cast<std::uint64_t>(sim.now().time_since_epoch().count())) * 0x100000001b3u;
-    if (replaying()) std::fprintf(stderr, "%12.6f %s\n", sim.now().time_since_epoch().count() / 1e9, line.c_str());
-}
-
-void World::tell(const std::string& line) {
-    story_ += fmt::format("{} us: {}\n", sim.now().time_since_epoch().count() / 1000, line);
-    note(line);
-}
-
 std::string World::story() const {
-    return "what was done:\n" + story_ + "what the network did:\n" + network.history();
+    return Scene::story() + "what the network did:\n" + network.history();
 }
 
 void World::expect_quiet(Duration within) {

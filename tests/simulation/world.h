@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // World: the real target, the real hosts and the real block layer on simulated reactors, network, time and disks, all
-// from one seed. A session in it leaves a trace: the hash of what ended when and how.
+// from one seed.
 #pragma once
 
 #include "device/nvme/target.h"
 #include "device/nvme/tcp_target.h"
 #include "driver/nvme/host.h"
 #include "fabric/simulated.h"
-#include "reactor/simulated.h"
 #include "simulation/disk.h"
+#include "simulation/scene.h"
 
 #include <cstdint>
 #include <functional>
@@ -82,15 +82,11 @@ class HostSide {
     std::shared_ptr<driver::nvme::Controller> controller_;
 };
 
-class World {
+class World final : public Scene {
   public:
     World(std::uint64_t seed, WorldOptions);
-    ~World();
-    World(const World&) = delete;
-    World& operator=(const World&) = delete;
+    ~World() override;
 
-    SimulatedWorld sim;
-    SeededRandom random;  ///< the scenario's
     fabric::SimulatedNetwork network;
     Dialling dialling{sim, network};
     const fabric::Address address{"192.0.2.1", 4420};
@@ -106,9 +102,6 @@ class World {
     void stop_listening(std::function<void()> stopped);
     /// While it does not listen: another target with the same namespace.
     void replace_target(const device::nvme::Target::Options&);
-    [[nodiscard]] bool run_until(const std::function<bool()>& done, Duration bound) {
-        return sim.run_until(done, bound);
-    }
     /// Runs a task of the control path in `reactor`. Nothing if it has not ended within `bound`.
     template <class T>
     [[nodiscard]] std::optional<T> await(Reactor& reactor, std::function<Task<T>()> make, Duration bound) {
@@ -118,12 +111,8 @@ class World {
         return std::move(*result);
     }
 
-    /// Goes into the trace, and, when a seed is replayed, to the screen.
-    void note(const std::string& line);
-    [[nodiscard]] std::uint64_t trace() const noexcept { return trace_; }
-    /// What happened to the network and by whom, for a failing seed.
-    [[nodiscard]] std::string story() const;
-    void tell(const std::string& line);  ///< into the story
+    /// And what the network did.
+    [[nodiscard]] std::string story() const override;
 
     /// Expectations, with gtest: nothing of the target's, the network's or the disk's is in use any more; with `within`
     /// to let what is on its way arrive.
@@ -137,8 +126,6 @@ class World {
     std::unique_ptr<device::nvme::Target> target_;
     unsigned port_ = 0;
     std::unique_ptr<device::nvme::TcpTarget> tcp_;
-    std::uint64_t trace_ = 0xcbf29ce484222325u;
-    std::string story_;
 };
 
 }  // namespace mqblk::simulation

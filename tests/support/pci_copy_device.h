@@ -27,6 +27,7 @@ enum : std::uint64_t {
     cause = 0x68,         ///< bit 0: completed; write 1 to clear. The level of INTx
     failures = 0x6c,      ///< descriptors that named memory that is not there
     raise = 0x70,         ///< raises the vector written
+    order = 0x74,         ///< reads as the last of the values 1, 2, 3, … that were written in this order
     vanish = 0x78,
     resets = 0x7c,  ///< how often it was reset
     area = 0x1000,  ///< mappable: the same doorbell
@@ -35,6 +36,7 @@ enum : std::uint64_t {
 };
 inline constexpr std::uint32_t magic_value = 0x5ca1ab1e;
 inline constexpr unsigned vectors = 9;
+inline constexpr std::uint32_t most_entries = 1024, most_bytes = 1u << 20;  ///< so that each doorbell's work has an end
 
 struct Descriptor {
     le64 from, to;
@@ -81,6 +83,8 @@ class CopyDevice final : public pci::Model, Poller {
                 return magic_value;
             case cause:
                 return cause_;
+            case order:
+                return order_;
             case failures:
                 return failures_;
             case resets:
@@ -120,6 +124,9 @@ class CopyDevice final : public pci::Model, Poller {
             case copy_device::raise:
                 host_->raise(static_cast<unsigned>(value));
                 break;
+            case order:
+                if (value == order_ + 1) ++order_;
+                break;
             case vanish:
                 host_->set_gone(true);
                 break;
@@ -131,7 +138,7 @@ class CopyDevice final : public pci::Model, Poller {
     void reset() noexcept override {
         scratch_.fill(std::byte{0});
         ring_ = done_at_ = 0;
-        entries_ = head_ = cause_ = failures_ = seen_ = 0;
+        entries_ = head_ = cause_ = failures_ = seen_ = order_ = 0;
         ++resets_;
     }
     bool quiet() const noexcept override { return busy_passes == 0; }
@@ -157,7 +164,7 @@ class CopyDevice final : public pci::Model, Poller {
 
     void run(std::uint32_t tail) noexcept {
         using namespace copy_device;
-        if (tail - head_ > entries_) {
+        if (tail - head_ > entries_ || entries_ > most_entries) {
             ++failures_;
             return;
         }
@@ -178,6 +185,10 @@ class CopyDevice final : public pci::Model, Poller {
     void copy(const copy_device::Descriptor& command) noexcept {
         std::uint64_t from = command.from, to = command.to;
         std::uint32_t left = command.bytes;
+        if (left > copy_device::most_bytes) {
+            ++failures_;
+            return;
+        }
         std::array<std::byte, 512> piece;
         while (left != 0) {
             const auto now = std::span(piece).first(std::min<std::size_t>(left, piece.size()));
@@ -196,6 +207,7 @@ class CopyDevice final : public pci::Model, Poller {
     std::array<std::byte, 64> scratch_{};
     std::uint64_t ring_ = 0, done_at_ = 0;
     std::uint32_t entries_ = 0, head_ = 0, cause_ = 0, failures_ = 0, resets_ = 0;
+    std::uint32_t order_ = 0;
     std::uint32_t seen_ = 0;  ///< in the area
 };
 

@@ -24,6 +24,9 @@ T value_of(Result<T> result) {
 DiskUser::DiskUser(Result<std::shared_ptr<Device>> opened)
     : device_(value_of(std::move(opened))), channel_(value_of(device_->channel())) {}
 
+DiskUser::DiskUser(std::shared_ptr<Device> device, Reactor& reactor)
+    : device_(std::move(device)), channel_(value_of(device_->channel(reactor))) {}
+
 Status DiskUser::run(Op op, std::uint64_t sector, std::uint64_t sectors, std::span<std::byte> data,
                      std::uint8_t flags) {
     const Segment segment{data.data(), data.size()};

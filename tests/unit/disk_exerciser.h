@@ -20,6 +20,8 @@ class DiskUser {
   public:
     /// What an opener returned; an error is thrown, which fails the test with its text.
     explicit DiskUser(Result<std::shared_ptr<Device>> opened);
+    /// With its channel in a reactor of the caller's.
+    DiskUser(std::shared_ptr<Device> device, Reactor& reactor);
 
     /// Submits and waits. For reads and writes `data` is one segment.
     Status run(Op op, std::uint64_t sector, std::uint64_t sectors, std::span<std::byte> data = {},

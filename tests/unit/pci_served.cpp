@@ -102,8 +102,10 @@ std::size_t open_descriptors() {
 
 RawClient::RawClient(const std::string& path) : socket_(connect_or_throw(path)) {}
 
-bool RawClient::negotiate() {
-    return ask(vu::Command::version, pci::encode_version({.max_fds = 8})) == 0;
+bool RawClient::negotiate(bool posted_writes) {
+    return ask(vu::Command::version,
+               pci::encode_version({.max_fds = 8, .posted_writes = posted_writes ? vu::posted_writes_version : 0})) ==
+           0;
 }
 
 std::vector<std::byte> RawClient::message(vu::Command command, const std::vector<std::byte>& payload, std::uint16_t id,

@@ -79,8 +79,8 @@ class RawClient {
   public:
     explicit RawClient(const std::string& path);
 
-    /// Negotiated with the version message that QEMU and libvfio-user know.
-    [[nodiscard]] bool negotiate();
+    /// Negotiated with the version message that QEMU and libvfio-user know, or one that asks for posted writes too.
+    [[nodiscard]] bool negotiate(bool posted_writes = false);
 
     /// A whole message as bytes.
     [[nodiscard]] static std::vector<std::byte> message(wire::vfio_user::Command command,

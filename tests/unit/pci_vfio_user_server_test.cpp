@@ -169,6 +169,40 @@ TEST_F(VfioUserServer, ThePinIsMaskedByItsDelivery) {
     EXPECT_FALSE(signalled());
 }
 
+TEST_F(VfioUserServer, TheStatusSaysWhoseTheInterruptIsUntilThePinIsUnmasked) {
+    RawClient client(served.path());
+    ASSERT_TRUE(client.negotiate());
+    const auto memory = shared_memory();
+    ASSERT_EQ(client.map(mapped_at, mapped_bytes, memory.fd()), 0);
+    const pci::OwnedFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const int fd = event.get();
+    const auto status = [&] {
+        EXPECT_EQ(client.ask(Command::region_read, vu::RegionAccess{pci::reg::status, vu::config_region, 2}), 0);
+        return client.answer_as<std::uint16_t>(16) & pci::status::interrupt;
+    };
+    const auto enable = [&](unsigned vectors) {
+        return client.ask(Command::device_set_irqs, vu::IrqSet{20, vectors == 0 ? 33u : 36u, vu::intx_irq, 0, vectors},
+                          std::span(&fd, vectors));
+    };
+    ASSERT_EQ(enable(1), 0);
+    set_up_ring(client);
+    describe(memory.data(), mapped_at + 0x1000, mapped_at + 0x2000, 512);
+    EXPECT_EQ(status(), 0u);
+    ASSERT_EQ(client.write_register(cd::doorbell, 1, 4), 0);
+    EXPECT_NE(status(), 0u);
+    ASSERT_EQ(client.write_register(cd::cause, 1, 4), 0);
+    EXPECT_NE(status(), 0u) << "a virtual machine asserts its own pin only now";
+    EXPECT_EQ(client.ask(Command::device_set_irqs, vu::IrqSet{20, 17, vu::intx_irq, 0, 1}), 0);
+    EXPECT_EQ(status(), 0u);
+    // Delivered, and then the client turns to something else.
+    describe(memory.data() + 24, mapped_at + 0x1000, mapped_at + 0x2000, 512);
+    ASSERT_EQ(client.write_register(cd::doorbell, 2, 4), 0);
+    ASSERT_EQ(client.write_register(cd::cause, 1, 4), 0);
+    EXPECT_NE(status(), 0u);
+    ASSERT_EQ(enable(0), 0);
+    EXPECT_EQ(status(), 0u);
+}
+
 TEST_F(VfioUserServer, WritesWithoutReplyAreInOrder) {
     RawClient client(served.path());
     ASSERT_TRUE(client.negotiate());

@@ -56,8 +56,9 @@ class SimulatedPciWorld final : SimulatedBase, public InProcessWorld {
 /// The model in a thread of its own behind a socket.
 class VfioUserWorld final : public PciWorld {
   public:
-    explicit VfioUserWorld(bool map_areas) : served_(map_areas) {
-        auto function = pci::open_vfio_user(served_.path(), {.answer_timeout = std::chrono::seconds(60)});
+    VfioUserWorld(bool map_areas, bool posted_writes) : served_(map_areas) {
+        auto function = pci::open_vfio_user(
+            served_.path(), {.answer_timeout = std::chrono::seconds(60), .posted_writes = posted_writes});
         if (!function) throw std::runtime_error(function.error().message());
         function_ = std::move(*function);
     }
@@ -101,8 +102,9 @@ const std::vector<PciWay> pci_ways{
                                                  pci::InProcessOptions{.reaches_everything = false, .map_areas = true});
      }},
     {"simulated", []() -> std::unique_ptr<PciWorld> { return std::make_unique<SimulatedPciWorld>(); }},
-    {"vfio_user", []() -> std::unique_ptr<PciWorld> { return std::make_unique<VfioUserWorld>(false); }},
-    {"vfio_user_mapped", []() -> std::unique_ptr<PciWorld> { return std::make_unique<VfioUserWorld>(true); }},
+    {"vfio_user", []() -> std::unique_ptr<PciWorld> { return std::make_unique<VfioUserWorld>(false, false); }},
+    {"vfio_user_posted", []() -> std::unique_ptr<PciWorld> { return std::make_unique<VfioUserWorld>(false, true); }},
+    {"vfio_user_mapped", []() -> std::unique_ptr<PciWorld> { return std::make_unique<VfioUserWorld>(true, true); }},
 };
 
 }  // namespace mqblk::test

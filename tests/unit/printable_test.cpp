@@ -53,5 +53,12 @@ TEST(Printable, MakesAnyBytesJson) {
     }
 }
 
+TEST(Printable, AbridgesWhatIsTooLong) {
+    EXPECT_EQ(abridged("abcdef", 6), "abcdef");
+    EXPECT_EQ(abridged("abcdefg", 6), "abc […] efg");
+    EXPECT_EQ(abridged("", 0), "");
+    EXPECT_EQ(abridged("a", 0), " […] ");
+}
+
 }  // namespace
 }  // namespace mqblk

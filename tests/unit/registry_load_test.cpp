@@ -163,5 +163,12 @@ TEST_F(LoadTest, SmallerAndLargerAgain) {
     EXPECT_FALSE(resize(1000));
 }
 
+TEST_F(LoadTest, AnAnswerIsNoLongerThanASentence) {
+    const auto why = refused(R"({"command":"add","uri":"null://?)" + std::string(500'000, 'x') + R"(=1"})");
+    EXPECT_LT(why.size(), 2100u);
+    EXPECT_THAT(why, testing::StartsWith("null: unknown option \"xxx"));
+    EXPECT_THAT(why, HasSubstr("allowed: size"));
+}
+
 }  // namespace
 }  // namespace mqblk::registry

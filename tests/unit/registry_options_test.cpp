@@ -2,6 +2,7 @@
 //
 // Options of URIs: what is read, and the exact sentence for each mistake. No device is opened by a wrong one.
 #include "registry/options.h"
+#include "registry/queue_options.h"
 #include "registry/schemes.h"
 
 #include <mqblk/context.h>
@@ -119,6 +120,73 @@ TEST(Schemes, TheDocumentHoldsTheTable) {
     ASSERT_FALSE(text.empty());
     EXPECT_NE(text.find(describe_schemes(true)), std::string::npos)
         << "docs/uris.md is out of date: replace its table by the output of `mqblk help uris --markdown`";
+}
+
+std::string attribute(const Device& device, std::string_view name) {
+    for (const auto& [key, value] : device.attributes()) {
+        if (key == name) return value;
+    }
+    return "(absent)";
+}
+
+TEST(QueueOptions, AreAttributesOfEveryScheme) {
+    Context context;
+    for (const std::string uri : {"null://?", "ram://?size=1M&", "nvme+loop:///1?ns=[null://]&"}) {
+        SCOPED_TRACE(uri);
+        // The scheduler's own come before it on purpose.
+        const auto device = context.open(uri +
+                                         "read_expire=70&nr_requests=9&scheduler=mq-deadline&max_sectors_kb=8&"
+                                         "nomerges=2&io_timeout=1234&iostats=0&write_cache=write%20through&"
+                                         "write_expire=71&writes_starved=3&fifo_batch=4&front_merges=0&"
+                                         "prio_aging_expire=72");
+        ASSERT_TRUE(device) << device.error().message();
+        const std::pair<const char*, const char*> wanted[] = {{"scheduler", "none [mq-deadline]"},
+                                                              {"read_expire", "70"},
+                                                              {"write_expire", "71"},
+                                                              {"prio_aging_expire", "72"},
+                                                              {"writes_starved", "3"},
+                                                              {"fifo_batch", "4"},
+                                                              {"front_merges", "0"},
+                                                              {"nr_requests", "9"},
+                                                              {"max_sectors_kb", "8"},
+                                                              {"nomerges", "2"},
+                                                              {"iostats", "0"},
+                                                              {"io_timeout", "1234"},
+                                                              {"write_cache", "write through"}};
+        for (const auto& [name, value] : wanted) EXPECT_EQ(attribute(**device, name), value) << name;
+    }
+}
+
+TEST(QueueOptions, DefaultsAreWhatADeviceBeginsWith) {
+    Context context;
+    const auto device = context.open("null://?scheduler=mq-deadline");
+    ASSERT_TRUE(device) << device.error().message();
+    for (const auto& option : queue_options()) {
+        SCOPED_TRACE(option.name);
+        const auto value = attribute(**device, option.name);
+        EXPECT_NE(value, "(absent)");
+        const bool number = option.standard.find_first_not_of("0123456789") == std::string_view::npos;
+        if (number) {
+            EXPECT_EQ(value, option.standard);
+        }
+        EXPECT_NE(describe_schemes(true).find("`" + std::string(option.name) + "`"), std::string::npos);
+    }
+}
+
+TEST(QueueOptions, AreRefusedWithTheirNames) {
+    const std::pair<const char*, const char*> cases[] = {
+        {"null://?scheduler=bfq", "null: attribute scheduler: 'bfq' is not one of none, mq-deadline"},
+        {"null://?nr_requests=1", "null: attribute nr_requests: '1' is not a number from 4 to 128"},
+        {"null://?read_expire=5", "set scheduler to mq-deadline first"},
+        {"null://?schedular=none", "did you mean \"scheduler\"?"},
+        {"null://?nomerges=1&nomerges=1", "null: option \"nomerges\" is given more than once"},
+    };
+    Context context;
+    for (const auto& [uri, sentence] : cases) {
+        const auto device = context.open(uri);
+        ASSERT_FALSE(device) << uri;
+        EXPECT_NE(device.error().message().find(sentence), std::string::npos) << device.error().message();
+    }
 }
 
 TEST(Context, RefusesWhatCannotBeOpened) {

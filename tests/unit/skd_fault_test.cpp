@@ -53,6 +53,18 @@ TEST_F(SkdFault, MediumErrorAtItsBlocksOnly) {
     EXPECT_EQ(read(996, 8).status, scsiw::Status::good);
 }
 
+TEST_F(SkdFault, AnyKindAtItsBlocksOnly) {
+    inject("status,key=0xb,asc=0x4b00,lba=1000,blocks=8");
+    inject("busy,for=5s,lba=2000,blocks=8");
+    EXPECT_EQ(read(992, 8).status, scsiw::Status::good);
+    EXPECT_EQ(host.run(scsiw::build_synchronize_cache()).status, scsiw::Status::good);
+    EXPECT_EQ(read(1000, 8).status, scsiw::Status::check_condition);
+    EXPECT_EQ(read(1000, 8).status, scsiw::Status::good) << "once";
+    EXPECT_EQ(host.state(), DriveState::online);
+    EXPECT_EQ(read(1993, 8).status, scsiw::Status::good);
+    EXPECT_EQ(host.state(), DriveState::busy);
+}
+
 TEST_F(SkdFault, EveryCheckConditionOfTheDriversTable) {
     struct Case {
         unsigned key, asc;
@@ -142,6 +154,24 @@ TEST_F(SkdFault, FirmwareFaultEndsAllUntilReset) {
     EXPECT_EQ(read(0, 8).status, scsiw::Status::good);
 }
 
+TEST_F(SkdFault, TheFirmwareRestartsByItself) {
+    host.write(skdw::reg::int_status_host, skdw::cause_acknowledge);
+    inject_at(1, "late", ",by=10s");
+    inject_at(2, "restart", ",for=3s");
+    host.send({{.cdb = scsiw::build_read(0, 8), .tag = 1, .data = {{host.data_address(), 4096}}}});
+    host.send({{.cdb = scsiw::build_read(0, 8), .tag = 2, .data = {{host.data_address(), 4096}}}});
+    ASSERT_TRUE(host.wait_state(DriveState::soft_reset));
+    EXPECT_NE(host.read(skdw::reg::int_status_host) & skdw::cause_state_change, 0u);
+    EXPECT_EQ(host.mailbox(0x01000000), 0u) << "nobody listens";
+    host.write(skdw::reg::int_status_host, skdw::cause_acknowledge);
+    ASSERT_TRUE(host.wait_state(DriveState::init));
+    EXPECT_NE(host.read(skdw::reg::int_status_host) & skdw::cause_state_change, 0u);
+    EXPECT_EQ(host.card().in_flight(), 0u) << "all is dropped";
+    ASSERT_TRUE(host.handshake());
+    EXPECT_FALSE(host.wait_next(20s)) << "nothing of before is told";
+    EXPECT_EQ(read(0, 8).status, scsiw::Status::good);
+}
+
 TEST_F(SkdFault, TheCardDisappearsAndComesBack) {
     inject_at(1, "gone", ",for=4s");
     host.send({{.cdb = scsiw::build_read(0, 8), .tag = 1, .data = {{host.data_address(), 4096}}}});
@@ -192,7 +222,10 @@ TEST(SkdFaultText, IsReadOrRefusedInASentence) {
              {"lost@", "the command after '@'"},
              {"lost@1x", "the count after 'x'"},
              {"lost@abc", "the command after '@'"},
-             {"lost,lba=3", "lost has no 'lba'"},
+             {"lost,lba=3,blocks=1", nullptr},
+             {"restart@5,for=1s,lba=3,blocks=1", nullptr},
+             {"lost,by=3s", "lost has no 'by'; it takes: lba blocks"},
+             {"no-answer,lba=3", "no-answer has no 'lba'; it takes: type"},
              {"late,by=3", "by=3"},
              {"status,key=16", "key=16"},
              {"medium-error,lba=99999999999999999999", "lba="},

@@ -52,6 +52,7 @@ struct Job::Impl {
     SteadyClock clock;
     std::thread thread;
     std::promise<Result<>> opened;
+    JobLive live;
 
     // The thread's own.
     std::unique_ptr<Reactor> reactor;
@@ -64,8 +65,8 @@ struct Job::Impl {
     Time pass_now{};  ///< read once per pass; zero before the pass's first completion
     Time begun{}, ended{};
     std::uint64_t budget = 0;  ///< I/Os still to be started
-    std::uint64_t reported_ios = 0, reported_bytes = 0;
-    unsigned in_flight = 0, reported_in_flight = 0;
+    std::uint64_t succeeded = 0;
+    unsigned in_flight = 0;
     std::uint32_t next_device = 0;
     unsigned passes = 0;
     int seen_phase = Conductor::wait;
@@ -184,6 +185,7 @@ void Job::Impl::turn() {
     if (channels.size() == 1) done = channels.front()->poll();
     if (stopping) share_in_flight();
     if (done == 0) {
+        report_live();
         reactor->run_once(Reactor::Sleep::yes);
     } else if ((++passes & 255) == 0) {
         pass_now = Time{};
@@ -208,25 +210,15 @@ void Job::Impl::forget_ramp() {
         direction.latency = Histogram{};
     }
     begun = ended = SteadyClock::read();
-    reported_ios = reported_bytes = 0;
 }
 
 /// From the stop on, so that whoever waits can say for how much.
 void Job::Impl::share_in_flight() noexcept {
-    conductor.live.in_flight.fetch_add(in_flight - reported_in_flight, std::memory_order_relaxed);
-    reported_in_flight = in_flight;
+    live.in_flight.store(in_flight, std::memory_order_relaxed);
 }
 
 void Job::Impl::report_live() noexcept {
-    std::uint64_t ios = 0, bytes = 0;
-    for (const auto& direction : result.directions) {
-        ios += direction.ios;
-        bytes += direction.bytes;
-    }
-    conductor.live.ios.fetch_add(ios - reported_ios, std::memory_order_relaxed);
-    conductor.live.bytes.fetch_add(bytes - reported_bytes, std::memory_order_relaxed);
-    reported_ios = ios;
-    reported_bytes = bytes;
+    live.ios.store(succeeded, std::memory_order_relaxed);
 }
 
 /// Each device has its share of the depth at all times, also when others answer faster. Where the depth is less than
@@ -291,6 +283,7 @@ void Job::Impl::submit(Slot& slot) noexcept {
 void Job::Impl::completed(Slot& slot) noexcept {
     if (pass_now == Time{}) pass_now = SteadyClock::read();
     --in_flight;
+    succeeded += slot.bio.status == Status::ok;
     if (slot.bio.status != Status::ok) {
         count_error(slot);
     } else if (!reading_back && counting) {
@@ -359,6 +352,10 @@ void Job::wake() noexcept {
 
 void Job::join() {
     if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+const JobLive& Job::live() const noexcept {
+    return impl_->live;
 }
 
 const JobResult& Job::result() const noexcept {

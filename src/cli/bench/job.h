@@ -21,15 +21,16 @@ struct Conductor {
     std::atomic<int> phase{wait};
     std::function<void()> job_ended;  ///< from a job's thread, once for each job
 
-    struct Live {
-        std::atomic<std::uint64_t> ios{0}, bytes{0};  ///< of successful I/Os, updated now and then, for progress
-        std::atomic<unsigned> in_flight{0};           ///< once the phase is `stop`: I/Os that have not ended yet
-    } live;
-
     void advance(Phase to) {
         phase.store(to);
         phase.notify_all();
     }
+};
+
+/// What a job says of itself while it runs; any thread may read it.
+struct alignas(64) JobLive {
+    std::atomic<std::uint64_t> ios{0};   ///< that succeeded, also before the measurement and in reading back
+    std::atomic<unsigned> in_flight{0};  ///< once the phase is `stop`: I/Os that have not ended yet
 };
 
 class Job {
@@ -45,6 +46,7 @@ class Job {
     /// The phase changed: look at it now.
     void wake() noexcept;
     void join();
+    [[nodiscard]] const JobLive& live() const noexcept;
     [[nodiscard]] const JobResult& result() const noexcept;
 
   private:

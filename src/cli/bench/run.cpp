@@ -79,7 +79,7 @@ class Conduct {
             }
             if (left > Duration::zero() && running_.load() > 0) signals_.wait(left);
             if (!told && interrupted != never && SteadyClock::read() - interrupted >= std::chrono::milliseconds(100)) {
-                const auto requests = conductor_.live.in_flight.load();
+                const auto requests = sum_of(&JobLive::in_flight);
                 if (requests > 0 && running_.load() > 0) tell_what_is_awaited(requests);
                 told = true;
             }
@@ -93,20 +93,23 @@ class Conduct {
         for (auto& job : jobs_) job->wake();
     }
 
+    template <typename Count>
+    [[nodiscard]] Count sum_of(std::atomic<Count> JobLive::* member) const {
+        Count sum = 0;
+        for (const auto& job : jobs_) sum += (job->live().*member).load(std::memory_order_relaxed);
+        return sum;
+    }
+
     void show(Progress& progress) {
         const auto now = SteadyClock::read();
         const double seconds = std::chrono::duration<double>(now - shown_).count();
         if (seconds < 0.5) return;
-        const auto ios = conductor_.live.ios.load(std::memory_order_relaxed);
-        const auto bytes = conductor_.live.bytes.load(std::memory_order_relaxed);
-        if (ios >= ios_ && bytes >= bytes_) {
-            progress.show(
-                fmt::format("IOPS={}, BW={}/s", count(static_cast<double>(ios - ios_) / seconds),
-                            binary_bytes(static_cast<std::uint64_t>(static_cast<double>(bytes - bytes_) / seconds))));
-        }
+        const auto ios = sum_of(&JobLive::ios);
+        const double per_second = static_cast<double>(ios - ios_) / seconds;
+        progress.show(fmt::format("IOPS={}, BW={}/s", count(per_second),
+                                  binary_bytes(static_cast<std::uint64_t>(per_second * work_.block_bytes))));
         shown_ = now;
         ios_ = ios;
-        bytes_ = bytes;
     }
 
     const Workload& work_;
@@ -115,7 +118,7 @@ class Conduct {
     Signals& signals_;
     const std::atomic<unsigned>& running_;
     Time shown_ = SteadyClock::read();
-    std::uint64_t ios_ = 0, bytes_ = 0;
+    std::uint64_t ios_ = 0;
 };
 
 }  // namespace

@@ -72,7 +72,7 @@ class BenchCommand final : public Command {
             }
             print_json(report_json(std::move(jobs)));
         } else {
-            print("{}", bench_text(work_, *result, "bench"));
+            write_output(bench_text(work_, *result, "bench"));
         }
         return end_bench(*result);
     }

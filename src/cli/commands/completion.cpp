@@ -123,7 +123,7 @@ class CompletionCommand final : public Command {
 
     Result<int> run(const Invocation&) override {
         const auto words = collect_words();
-        print("{}", shell_ == "bash" ? bash_script(words) : shell_ == "zsh" ? zsh_script(words) : fish_script(words));
+        write_output(shell_ == "bash" ? bash_script(words) : shell_ == "zsh" ? zsh_script(words) : fish_script(words));
         return exit_ok;
     }
 

@@ -150,7 +150,7 @@ class CtlCommand final : public Command {
     Result<int> save(const ordered_json& config) const {
         const auto text = json_text(config) + "\n";
         if (file_ == "-") {
-            print("{}", text);
+            write_output(text);
             return exit_ok;
         }
         std::ofstream file(file_, std::ios::binary | std::ios::trunc);

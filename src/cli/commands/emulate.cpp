@@ -62,14 +62,17 @@ class EmulateCommand final : public Command {
     }
 
     void announce(const Invocation& invocation, const EmulatedCard& card) const {
+        const std::string uri = card.uri(socket_);
         if (invocation.json) {
-            nlohmann::ordered_json report{{"ready", true}, {"socket", socket_}};
+            nlohmann::ordered_json report{{"ready", true}, {"model", card.name()}, {"socket", socket_}};
+            if (!uri.empty()) report["uri"] = uri;
             card.report(report);
             print_json(report, json_one_line);
         } else {
             const auto lines = card.describe();
             print("{}, at {}\n", lines.front(), socket_);
             for (std::size_t i = 1; i < lines.size(); ++i) print("{}\n", lines[i]);
+            if (!uri.empty()) print("  mqblk bench {}\n", uri);
             print(
                 "  qemu-system-x86_64 -device '{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"type\":\"unix\","
                 "\"path\":\"{}\"}}}}' ...\n",

@@ -4,6 +4,7 @@
 #include "cli/commands/commands.h"
 #include "cli/print.h"
 #include "cli/print_json.h"
+#include "registry/queue_options.h"
 #include "registry/schemes.h"
 
 #include <fmt/format.h>
@@ -42,39 +43,44 @@ class HelpCommand final : public Command {
 
     Result<int> run(const Invocation& invocation) override {
         if (topic_ == "exit") {
-            print("{}", exit_codes);
+            write_output(exit_codes);
         } else if (topic_.empty()) {
             for (const auto& info : commands()) print("{:<12} {}\n", info.name, info.summary);
             print("\n`mqblk COMMAND --help` for each; `mqblk help uris` for what URIs name.\n");
         } else if (invocation.json) {
             print_json(schemes_as_json());
         } else if (markdown_) {
-            print("{}", registry::describe_schemes(true));
+            write_output(registry::describe_schemes(true));
         } else {
-            print("{}{}", uri_rules, registry::describe_schemes(false));
+            write_output(uri_rules);
+            write_output(registry::describe_schemes(false));
         }
         return exit_ok;
     }
 
   private:
+    static nlohmann::ordered_json options_as_json(std::span<const registry::OptionInfo> options) {
+        auto list = nlohmann::ordered_json::array();
+        for (const auto& option : options) {
+            list.push_back({{"name", option.name},
+                            {"form", option.form},
+                            {"default", option.standard},
+                            {"help", option.help},
+                            {"repeats", option.repeats}});
+        }
+        return list;
+    }
+
     static nlohmann::ordered_json schemes_as_json() {
         auto list = nlohmann::ordered_json::array();
         for (const auto& scheme : registry::schemes()) {
-            nlohmann::ordered_json entry{{"scheme", scheme.name},
-                                         {"form", scheme.form},
-                                         {"summary", scheme.summary},
-                                         {"example", scheme.example},
-                                         {"options", nlohmann::ordered_json::array()}};
-            for (const auto& option : scheme.options) {
-                entry["options"].push_back({{"name", option.name},
-                                            {"form", option.form},
-                                            {"default", option.standard},
-                                            {"help", option.help},
-                                            {"repeats", option.repeats}});
-            }
-            list.push_back(std::move(entry));
+            list.push_back({{"scheme", scheme.name},
+                            {"form", scheme.form},
+                            {"summary", scheme.summary},
+                            {"example", scheme.example},
+                            {"options", options_as_json(scheme.options)}});
         }
-        return {{"schemes", std::move(list)}};
+        return {{"schemes", std::move(list)}, {"queue_options", options_as_json(registry::queue_options())}};
     }
 
     std::string topic_;

@@ -31,7 +31,8 @@ using Lines = std::vector<std::pair<std::string, std::string>>;
 /// Names whose values are text whatever they look like, and those that are 0 or 1 for false or true.
 constexpr std::array<std::string_view, 9> texts{"name",  "model", "serial",        "firmware", "uuid",
                                                 "nguid", "eui64", "subsystem_nqn", "host_nqn"};
-constexpr std::array<std::string_view, 6> switches{"read_only", "dax", "fua", "io_poll", "iostats", "rotational"};
+constexpr std::array<std::string_view, 7> switches{"read_only", "add_random", "dax",       "fua",
+                                                   "io_poll",   "iostats",    "rotational"};
 
 Lines identity_lines(const Device& device) {
     const auto identity = device.identity();

@@ -63,9 +63,10 @@ class LatencyCommand final : public Command {
 
   private:
     void print_text(const std::string& mode, const BenchResult& result, const DirectionResult& direction) const {
-        print("{}: bs={}, depth=1, {} I/Os in {} ms{}\n{}\n{}", mode, work_.block_bytes, direction.ios,
+        print("{}: bs={}, depth=1, {} I/Os in {} ms{}\n{}\n", mode, work_.block_bytes, direction.ios,
               std::chrono::round<std::chrono::milliseconds>(result.total.runtime).count(), result.ending(),
-              latency_line(direction.latency), percentile_lines(direction.latency));
+              latency_line(direction.latency));
+        write_output(percentile_lines(direction.latency));
         flush_output();
     }
 

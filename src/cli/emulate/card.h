@@ -23,6 +23,7 @@ namespace mqblk::cli {
 class EmulatedCard {
   public:
     virtual ~EmulatedCard() = default;
+    [[nodiscard]] virtual std::string name() const = 0;  ///< of its subcommand
     /// Adds its subcommand, whose options write into this object.
     virtual CLI::App* declare(CLI::App& parent) = 0;
     [[nodiscard]] virtual Result<std::unique_ptr<pci::Model>> make(Session& session) = 0;
@@ -31,6 +32,8 @@ class EmulatedCard {
     /// What it is: the first line is followed by where to find it.
     [[nodiscard]] virtual std::vector<std::string> describe() const = 0;
     virtual void report(nlohmann::ordered_json& to) const = 0;
+    /// What a driver in another process opens; empty where mqblk has none for this card.
+    [[nodiscard]] virtual std::string uri(const std::string& socket) const = 0;
 };
 
 [[nodiscard]] std::unique_ptr<EmulatedCard> make_skd_card();

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// emulate megaraid: a controller with devices as disks of their own and as volumes, in the order of the command line.
 #include "cli/emulate/card.h"
 #include "cli/numbers.h"
 #include "device/megaraid/controller.h"
@@ -18,8 +20,10 @@ namespace mr = device::megaraid;
 
 class MegaraidCard final : public EmulatedCard {
   public:
+    std::string name() const override { return "megaraid"; }
+    std::string uri(const std::string&) const override { return {}; }
     CLI::App* declare(CLI::App& parent) override {
-        auto* card = parent.add_subcommand("megaraid", "A MegaRAID SAS controller, for Linux's megaraid_sas driver");
+        auto* card = parent.add_subcommand(name(), "A MegaRAID SAS controller, for Linux's megaraid_sas driver");
         card->add_option("--jbod", jbods_, "A device as a disk of its own, may be repeated")->allow_extra_args(false);
         card->add_option("--ld", lds_,
                          "[LEVEL[xDISKS]=]URI: a device as a volume, told as RAID 0, 1, 5 or 6 of so many disks,\n"
@@ -85,7 +89,6 @@ class MegaraidCard final : public EmulatedCard {
         return lines;
     }
     void report(nlohmann::ordered_json& to) const override {
-        to["model"] = "megaraid";
         to["generation"] = generation_;
         auto disks = nlohmann::ordered_json::array();
         for (const Part& disk : disks_) disks.push_back({{"device", disk.uri}, {"bytes", disk.bytes}});

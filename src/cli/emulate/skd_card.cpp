@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// emulate skd: an S1120 with one device as its flash.
 #include "cli/emulate/card.h"
 #include "cli/numbers.h"
 #include "device/skd/card.h"
+#include "registry/uri.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+
+#include <filesystem>
 
 namespace mqblk::cli {
 
@@ -13,16 +18,17 @@ namespace {
 
 class SkdCard final : public EmulatedCard {
   public:
+    std::string name() const override { return "skd"; }
     CLI::App* declare(CLI::App& parent) override {
-        auto* skd = parent.add_subcommand("skd", "The sTec S1120 PCIe SSD, for Linux's skd driver");
+        auto* skd = parent.add_subcommand(name(), "The sTec S1120 PCIe SSD, for Linux's skd driver and mqblk's own");
         skd->add_option("DISK-URI", disk_, "The device that is its flash; blocks of 512 bytes")->required();
         skd->add_option("--profile", profile_, "Timing: none, as fast as it goes, or s1120, the published figures")
             ->capture_default_str();
         skd->add_option("--serial", serial_, "Serial number, 12 characters [the disk's own]");
         skd->add_option("--fault", faults_,
                         "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
-                        "medium-error (lba, blocks), status (status, key, asc), lost, late (by), wrong-tag, twice,\n"
-                        "busy, sanitize, erase, fault, offline, gone (for), no-answer (type)")
+                        "medium-error, status (status, key, asc), lost, late (by), wrong-tag, twice, busy, sanitize,\n"
+                        "erase, fault, restart, offline, gone (for), each also with lba and blocks; no-answer (type)")
             ->allow_extra_args(false);
         return skd;
     }
@@ -48,8 +54,13 @@ class SkdCard final : public EmulatedCard {
     std::vector<std::string> describe() const override {
         return {fmt::format("S1120 with {}, {}", disk_, binary_bytes(bytes_))};
     }
+    std::string uri(const std::string& socket) const override {
+        registry::Uri uri;
+        uri.scheme = "skd+vfio-user";
+        uri.path = std::filesystem::absolute(socket).lexically_normal().string();
+        return uri.to_string();
+    }
     void report(nlohmann::ordered_json& to) const override {
-        to["model"] = "skd";
         to["device"] = disk_;
         to["bytes"] = bytes_;
         to["profile"] = profile_;

@@ -89,8 +89,9 @@ Controller::Controller(Options options)
 }
 
 Controller::~Controller() {
+    for (const auto& target : topology_.targets())
+        if (target->nexus != nullptr) target->unit->device().on_change({});
     if (host_ == nullptr) return;
-    for (const auto& target : topology_.targets()) target->unit->device().on_change({});
     host_->reactor().remove(*this);
     drop_all();
     for (const auto& target : topology_.targets()) target->nexus.reset();  // runs completions
@@ -103,10 +104,7 @@ Result<> Controller::attach(pci::Host& host) {
     host_ = &host;
     interrupts_.attach(host);
     for (const auto& target : topology_.targets()) {
-        if (auto open = open_target(*target); !open) {
-            host_ = nullptr;
-            return open;
-        }
+        if (auto open = open_target(*target); !open) return open;
     }
     host.reactor().add(*this);
     power_on();

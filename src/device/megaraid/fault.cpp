@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <limits>
 
 namespace mqblk::device::megaraid {
@@ -58,26 +57,25 @@ std::optional<Fault> FaultList::take(FaultKind kind, std::uint64_t number, std::
 
 namespace {
 
-constexpr FaultWord fault_words[] = {
-    {"medium-error", "pd ld lba blocks "},
-    {"status", "pd ld status key asc "},
-    {"io-failed", "pd ld status "},
-    {"lost", "pd ld "},
-    {"late", "pd ld by "},
-    {"twice", "pd ld "},
-    {"firmware-fault", "for-good "},
-    {"pull", "pd for "},
-    {"slow-dcmd", "opcode by "},
-    {"refuse-dcmd", "opcode status "},
-    {"wrong-abort", "response "},
-    {"fewer-commands", "commands "},
+struct Kind {
+    FaultWord word;
+    FaultKind kind;
 };
-constexpr FaultKind fault_kinds[] = {
-    FaultKind::medium_error,    FaultKind::scsi_status,          FaultKind::io_failed,      FaultKind::lost_completion,
-    FaultKind::late_completion, FaultKind::duplicate_completion, FaultKind::firmware_fault, FaultKind::pull_disk,
-    FaultKind::slow_dcmd,       FaultKind::refuse_dcmd,          FaultKind::wrong_abort,    FaultKind::fewer_commands,
+constexpr Kind fault_kinds[] = {
+    {{"medium-error", "pd ld lba blocks "}, FaultKind::medium_error},
+    {{"status", "pd ld status key asc "}, FaultKind::scsi_status},
+    {{"io-failed", "pd ld status "}, FaultKind::io_failed},
+    {{"lost", "pd ld "}, FaultKind::lost_completion},
+    {{"late", "pd ld by "}, FaultKind::late_completion},
+    {{"twice", "pd ld "}, FaultKind::duplicate_completion},
+    {{"firmware-fault", "for-good "}, FaultKind::firmware_fault},
+    {{"pull", "pd for "}, FaultKind::pull_disk},
+    {{"slow-dcmd", "opcode by "}, FaultKind::slow_dcmd},
+    {{"refuse-dcmd", "opcode status "}, FaultKind::refuse_dcmd},
+    {{"wrong-abort", "response "}, FaultKind::wrong_abort},
+    {{"fewer-commands", "commands "}, FaultKind::fewer_commands},
 };
-static_assert(std::size(fault_words) == std::size(fault_kinds));
+constexpr auto fault_words = fault_words_of(fault_kinds);
 
 Fault default_fault(FaultKind kind) {
     Fault fault{.kind = kind};
@@ -129,7 +127,7 @@ Result<> check_complete(const Fault& fault, std::string_view text) {
 Result<Fault> parse_fault(std::string_view text) {
     const auto parsed = parse_fault_text(text, fault_words);
     if (!parsed) return std::unexpected(parsed.error());
-    Fault fault = default_fault(fault_kinds[parsed->kind]);
+    Fault fault = default_fault(fault_kinds[parsed->kind].kind);
     fault.command = parsed->command.value_or(0);
     fault.count = parsed->count.value_or(fault.kind == FaultKind::medium_error ? 0 : 1);
     for (const auto& [key, value] : parsed->values) {

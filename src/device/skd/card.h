@@ -63,7 +63,8 @@ class Card final : public pci::Model, Poller {
     void inject(const Fault& fault) { faults_.add(fault); }
     void heal() noexcept { faults_.clear(); }
     /// Enters a state, tells the host, and for a `duration` other than zero goes online again after it. States without
-    /// a working firmware (fault, offline, booting) drop what is outstanding.
+    /// a working firmware (fault, offline, booting) drop what is outstanding. `soft_reset` is the firmware's own
+    /// restart.
     void enter(wire::skd::DriveState state, Duration duration = {}) noexcept;
     /// Pulls the card out, and puts it in again after `duration` if that is not zero.
     void pull_out(Duration duration = {}) noexcept;

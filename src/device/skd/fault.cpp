@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <limits>
 
 namespace mqblk::device::skd {
@@ -17,7 +16,7 @@ using wire::skd::MessageType;
 
 bool FaultList::meets(const Fault& fault, std::uint64_t number, const wire::scsi::Cdb& cdb) noexcept {
     if (fault.kind == FaultKind::lost_message || number < fault.command) return false;
-    if (fault.kind != FaultKind::medium_error) return true;
+    if (fault.kind != FaultKind::medium_error && fault.blocks == 0) return true;
     const auto range = wire::scsi::parse_blocks(cdb);
     if (!range || range->blocks == 0 || cdb[0] == wire::scsi::opcode::synchronize_cache_10 ||
         cdb[0] == wire::scsi::opcode::synchronize_cache_16) {
@@ -48,34 +47,28 @@ bool FaultList::loses_answer(MessageType type) noexcept {
 namespace {
 
 struct Kind {
+    FaultWord word;
     FaultKind kind;
-    DriveState state;
+    DriveState state = DriveState::online;
 };
-constexpr FaultWord words[] = {
-    {"medium-error", "lba blocks "},
-    {"status", "status key asc "},
-    {"lost", ""},
-    {"late", "by "},
-    {"wrong-tag", ""},
-    {"twice", ""},
-    {"busy", "for "},
-    {"sanitize", "for "},
-    {"erase", "for "},
-    {"fault", "for "},
-    {"offline", "for "},
-    {"gone", "for "},
-    {"no-answer", "type "},
-};
+/// What a command meets takes blocks, too.
 constexpr Kind kinds[] = {
-    {FaultKind::medium_error, DriveState::online},    {FaultKind::scsi_status, DriveState::online},
-    {FaultKind::lost_completion, DriveState::online}, {FaultKind::late_completion, DriveState::online},
-    {FaultKind::wrong_tag, DriveState::online},       {FaultKind::duplicate_completion, DriveState::online},
-    {FaultKind::drive_state, DriveState::busy},       {FaultKind::drive_state, DriveState::busy_sanitize},
-    {FaultKind::drive_state, DriveState::busy_erase}, {FaultKind::drive_state, DriveState::fault},
-    {FaultKind::drive_state, DriveState::offline},    {FaultKind::disappear, DriveState::missing},
-    {FaultKind::lost_message, DriveState::online},
+    {{"medium-error", "lba blocks "}, FaultKind::medium_error},
+    {{"status", "status key asc lba blocks "}, FaultKind::scsi_status},
+    {{"lost", "lba blocks "}, FaultKind::lost_completion},
+    {{"late", "by lba blocks "}, FaultKind::late_completion},
+    {{"wrong-tag", "lba blocks "}, FaultKind::wrong_tag},
+    {{"twice", "lba blocks "}, FaultKind::duplicate_completion},
+    {{"busy", "for lba blocks "}, FaultKind::drive_state, DriveState::busy},
+    {{"sanitize", "for lba blocks "}, FaultKind::drive_state, DriveState::busy_sanitize},
+    {{"erase", "for lba blocks "}, FaultKind::drive_state, DriveState::busy_erase},
+    {{"fault", "for lba blocks "}, FaultKind::drive_state, DriveState::fault},
+    {{"restart", "for lba blocks "}, FaultKind::drive_state, DriveState::soft_reset},
+    {{"offline", "for lba blocks "}, FaultKind::drive_state, DriveState::offline},
+    {{"gone", "for lba blocks "}, FaultKind::disappear, DriveState::missing},
+    {{"no-answer", "type "}, FaultKind::lost_message},
 };
-static_assert(std::size(words) == std::size(kinds));
+constexpr auto words = fault_words_of(kinds);
 
 /// Reads a number into an integer or an enumeration.
 template <class T>

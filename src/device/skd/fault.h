@@ -17,22 +17,23 @@
 namespace mqblk::device::skd {
 
 enum class FaultKind : std::uint8_t {
-    medium_error,          ///< reads and writes that touch [lba, lba + blocks) fail; without blocks any does
+    medium_error,          ///< reads and writes fail; of any blocks unless the fault says which
     scsi_status,           ///< ends with `status` and, for CHECK CONDITION, `sense`; nothing is moved
     lost_completion,       ///< carried out, never told
     late_completion,       ///< told `duration` later
     wrong_tag,             ///< told with a tag that nobody has
     duplicate_completion,  ///< told twice
-    drive_state,           ///< the card enters `state`, for `duration`, then is online again; zero: it stays there
+    drive_state,           ///< the card enters `state`, for `duration`, then is online again; zero: it stays there.
+                           ///< In `soft_reset` its firmware restarts, and is in state init after `duration`
     disappear,             ///< pulled out, for `duration`; zero: for good
     lost_message,          ///< the next mailbox message of type `message` (none: any) is not answered
 };
 
 struct Fault {
     FaultKind kind = FaultKind::medium_error;
-    std::uint64_t command = 0;  ///< strikes at this command; 0: at the next that it fits
-    std::uint64_t count = 1;    ///< how often, from there on; 0: for ever
-    std::uint64_t lba = 0, blocks = 0;
+    std::uint64_t command = 0;          ///< strikes at this command; 0: at the next that it fits
+    std::uint64_t count = 1;            ///< how often, from there on; 0: for ever
+    std::uint64_t lba = 0, blocks = 0;  ///< only reads and writes that touch these meet it; no blocks: any command
     wire::scsi::Status status = wire::scsi::Status::check_condition;
     wire::scsi::Sense sense{};
     wire::skd::DriveState state = wire::skd::DriveState::busy;
@@ -41,11 +42,12 @@ struct Fault {
 };
 
 /// As people write them: KIND[@COMMAND][xCOUNT][,KEY=VALUE]…, COUNT 0 for ever. Kinds and their keys:
-///   medium-error  lba, blocks          status    status (number), key, asc (numbers; asc is code << 8 | qualifier)
+///   medium-error                       status    status (number), key, asc (numbers; asc is code << 8 | qualifier)
 ///   lost, wrong-tag, twice             late      by (time)
-///   busy, sanitize, erase, fault, offline        for (time)
-///   gone          for (time)           no-answer type (number)
-/// Numbers may be hexadecimal (0x…). The error names what is wrong and what is allowed.
+///   busy, sanitize, erase, fault, restart, offline, gone        for (time)
+///   no-answer     type (number)
+/// All but no-answer take lba and blocks, too. Numbers may be hexadecimal (0x…). The error names what is wrong and what
+/// is allowed.
 [[nodiscard]] Result<Fault> parse_fault(std::string_view text);
 
 /// Those that have not yet struck as often as they should.

@@ -123,6 +123,7 @@ void Card::enter(DriveState state, Duration duration) noexcept {
     alarm_.cancel();
     set_state(state);
     if (!firmware_listens()) drop_all();
+    if (state == DriveState::soft_reset) return restart_after(duration);
     if (duration == Duration{}) return;
     passing_state_ = state;
     alarm_.arm(host_->reactor(), host_->reactor().now() + duration);

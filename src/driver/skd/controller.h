@@ -50,6 +50,8 @@ class Controller final : private InterruptEvents {
 
     void attach(IoQueue* queue) noexcept { queue_ = queue; }
     [[nodiscard]] Admission admission() const noexcept { return admission_; }
+    /// Before that, no request's time counts.
+    [[nodiscard]] Time online_since() const noexcept { return online_since_; }
     /// Commands that the card takes at once.
     [[nodiscard]] unsigned depth() const noexcept { return depth_; }
     void ring(std::uint64_t doorbell) noexcept { bar_.write64(wire::skd::reg::q_command, doorbell); }
@@ -110,6 +112,7 @@ class Controller final : private InterruptEvents {
     IoQueue* queue_ = nullptr;
     Admission admission_ = Admission::fail;
     unsigned depth_;
+    Time online_since_{};
     CompletionReader completions_;
 
     States states_;

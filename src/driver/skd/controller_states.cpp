@@ -29,6 +29,7 @@ void Controller::act(Actions actions) {
     if ((actions & Action::cut_off) != 0) cut_off();
     if ((actions & Action::send_init) != 0) {
         function_->set_bus_master(true);
+        interrupts_.open_gates();  // closed, if it was without power
         send_message(MessageType::fitfw_init);
     }
     if ((actions & Action::send_commands) != 0) send_commands();
@@ -39,6 +40,7 @@ void Controller::states_changed() {
     const Admission now = states_.admission();
     if (now == admission_) return;
     admission_ = now;
+    if (now == Admission::take) online_since_ = reactor_.now();
     if (queue_ != nullptr && now != Admission::hold) queue_->go_on();
 }
 

@@ -55,10 +55,13 @@ Result<std::unique_ptr<CommandMemory>> CommandMemory::create(pci::DmaSpace& spac
     return result;
 }
 
-IoQueue::IoQueue(Controller& controller, CommandMemory& memory, block::Queue& queue, unsigned max_req_per_msg)
-    : controller_(controller), memory_(memory), queue_(queue), max_req_per_msg_(max_req_per_msg), cancel_([this] {
-          cancel_late();
-      }) {
+IoQueue::IoQueue(Controller& controller, CommandMemory& memory, block::Queue& queue, const Options& options)
+    : controller_(controller),
+      memory_(memory),
+      queue_(queue),
+      max_req_per_msg_(options.max_req_per_msg),
+      timeout_(options.timeout),
+      cancel_([this] { cancel_late(); }) {
     controller_.attach(this);
 }
 
@@ -225,8 +228,9 @@ void IoQueue::end_all(Status status) noexcept {
 block::Expired IoQueue::timeout(Request& request) noexcept {
     // There is no abort. While the card is not online, its states have bounds of their own.
     const DriverState state = controller_.state();
-    if (request.payload<Context>().state == Context::State::sent &&
-        (state == DriverState::online || state == DriverState::idle))
+    const bool answers = state == DriverState::online || state == DriverState::idle;
+    const bool had_its_time = controller_.reactor().now() - controller_.online_since() >= timeout_;
+    if (request.payload<Context>().state == Context::State::sent && answers && had_its_time)
         controller_.give_up_on_card("a command was not answered in time");
     return block::Expired::extend;
 }

@@ -81,7 +81,7 @@ class IoQueue final : public block::HardwareQueue {
     /// For commands that nobody wants any more: then the card is reset.
     static constexpr Duration longest_cancel = std::chrono::seconds(1);
 
-    IoQueue(Controller& controller, CommandMemory& memory, block::Queue& queue, unsigned max_req_per_msg);
+    IoQueue(Controller& controller, CommandMemory& memory, block::Queue& queue, const Options& options);
     ~IoQueue() override;
 
     void prepare(block::Request&) override;
@@ -118,6 +118,7 @@ class IoQueue final : public block::HardwareQueue {
     CommandMemory& memory_;
     block::Queue& queue_;
     const unsigned max_req_per_msg_;
+    const Duration timeout_;
 
     // The message being filled.
     wire::skd::FitMessage* open_ = nullptr;

@@ -37,7 +37,7 @@ class SkdDriver final : public block::Driver {
     const Shape& shape() const noexcept override { return shape_; }
     std::shared_ptr<Reactor> home() noexcept override { return home_; }
     Result<std::unique_ptr<block::HardwareQueue>> open_queue(unsigned, block::Queue& queue, Reactor&) override {
-        return std::make_unique<IoQueue>(*controller_, *memory_, queue, options_.max_req_per_msg);
+        return std::make_unique<IoQueue>(*controller_, *memory_, queue, options_);
     }
 
     [[nodiscard]] block::Disk disk() const {

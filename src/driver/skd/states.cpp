@@ -89,7 +89,7 @@ struct ChangeRow {
     Duration bound;
     Actions actions;
 };
-constexpr std::nullopt_t any = std::nullopt;
+constexpr std::nullopt_t from_any = std::nullopt;
 constexpr std::nullopt_t stay = std::nullopt;
 constexpr ChangeRow change_rows[] = {
     {DriveState::init, protocol_mismatch, stay, no_bound, close_gates},
@@ -97,20 +97,20 @@ constexpr ChangeRow change_rows[] = {
     {DriveState::init, starting, stay, no_bound, recover | send_init},
     {DriveState::init, restarting, stay, no_bound, recover | send_init},
     // It restarted by itself: it is not armed and takes nothing before the handshake.
-    {DriveState::init, any, restarting, States::restart_bound, recover | send_init},
+    {DriveState::init, from_any, restarting, States::restart_bound, recover | send_init},
     {DriveState::online, protocol_mismatch, stay, no_bound, 0},
-    {DriveState::online, any, stay, no_bound, send_commands},
-    {DriveState::busy, any, busy, States::busy_bound, 0},
-    {DriveState::busy_sanitize, any, busy_sanitize, States::sanitize_bound, 0},
-    {DriveState::busy_erase, any, busy_erase, States::busy_bound, 0},
-    {DriveState::offline, any, idle, no_bound, 0},
+    {DriveState::online, from_any, stay, no_bound, send_commands},
+    {DriveState::busy, from_any, busy, States::busy_bound, 0},
+    {DriveState::busy_sanitize, from_any, busy_sanitize, States::sanitize_bound, 0},
+    {DriveState::busy_erase, from_any, busy_erase, States::busy_bound, 0},
+    {DriveState::offline, from_any, idle, no_bound, 0},
     {DriveState::soft_reset, starting, stay, no_bound, 0},
     {DriveState::soft_reset, restarting, stay, no_bound, 0},
     {DriveState::soft_reset, protocol_mismatch, stay, no_bound, 0},
-    {DriveState::soft_reset, any, restarting, States::restart_bound, 0},
-    {DriveState::fw_booting, any, wait_boot, States::boot_bound, 0},
-    {DriveState::fault, any, fault, no_bound, cut_off},
-    {DriveState::missing, any, disappeared, no_bound, cut_off},
+    {DriveState::soft_reset, from_any, restarting, States::restart_bound, 0},
+    {DriveState::fw_booting, from_any, wait_boot, States::boot_bound, 0},
+    {DriveState::fault, from_any, fault, no_bound, cut_off},
+    {DriveState::missing, from_any, disappeared, no_bound, cut_off},
 };
 
 /// What becomes of a state whose time is up.
@@ -128,6 +128,9 @@ constexpr ExpiryRow expiry_rows[] = {
 /// Coming online ends these.
 constexpr DriverState before_online[] = {idle,       starting,      busy,       busy_imminent,
                                          busy_erase, busy_sanitize, restarting, fault};
+
+/// Bounds of these are for as long as the card says that it is busy.
+constexpr DriverState busy_states[] = {busy, busy_imminent, busy_erase, busy_sanitize};
 
 /// Nothing leads out of these but what is asked for.
 constexpr DriverState final_states[] = {syncing, stopping, disappeared, protocol_mismatch};
@@ -158,6 +161,7 @@ Actions States::apply(Actions actions, Time now) noexcept {
     if ((actions & send_commands) != 0) {
         if (abandoned_) return restart(now);
         commands_due_ = now + commands_bound;
+        if (contains(busy_states, state_)) due_ = never;  // it is busy no more: its commands have a bound of their own
     }
     return actions;
 }
@@ -179,7 +183,10 @@ Actions States::drive_changed(DriveState drive, Time now) noexcept {
         return each.drive == drive && (!each.from || *each.from == state_);
     });
     if (row == std::end(change_rows)) return 0;
-    if (row->next) enter(*row->next, bound_from(now, row->bound));
+    if (row->next) {
+        enter(*row->next, bound_from(now, row->bound));
+        commands_due_ = never;  // they wait with the card, or are lost with what it was doing
+    }
     return apply(row->actions, now);
 }
 

@@ -11,7 +11,7 @@ dmesg -C
 load() { # verified writes to a disk until /run/enough is there
     until [ -e /run/enough ]; do
         fio --name=load --filename=$1 --direct=1 --ioengine=libaio --rw=randwrite --bsrange=4k-64k --blockalign=4k \
-            --size=8m --iodepth=8 --verify=crc32c --allow_file_create=0 --minimal >/run/fio || return
+            --size=8m --iodepth=8 --verify=crc32c --allow_file_create=0 --minimal >/run/fio.log || return
     done
 }
 load $(disk $disks 1) &

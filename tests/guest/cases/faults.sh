@@ -10,7 +10,7 @@ state=/sys/class/nvme/$(controller $disks)/state
 load() {
     until [ -e /run/enough ]; do
         fio --name=load --filename=$disk --direct=1 --ioengine=libaio --rw=randwrite --bsrange=4k-256k --blockalign=4k \
-            --size=16m --io_size=16m --iodepth=8 --fsync=16 --verify=crc32c --allow_file_create=0 --minimal >/run/fio || return
+            --size=16m --io_size=16m --iodepth=8 --fsync=16 --verify=crc32c --allow_file_create=0 --minimal >/run/fio.log || return
     done
 }
 

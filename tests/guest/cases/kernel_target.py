@@ -54,8 +54,13 @@ class Load:
 
     def saw(self, pattern):
         """Waits until it has logged this, which a running load must survive."""
-        eventually(lambda: self.said(pattern) or not self.running(), f"the load did not say '{pattern}'", ENOUGH_S)
-        check(self.running(), f"the load ended: {self.log.read_text()[-500:]}")
+        eventually(lambda: self.said(pattern) or not self.running(),
+                   lambda: f"the load did not say '{pattern}', but: {self.tail()}", ENOUGH_S)
+        check(self.running(), f"the load ended: {self.tail()}")
+
+    def tail(self):
+        """Its last words; of the progress only where it stands."""
+        return re.sub(r"(\r[^\n\r]*)+(?=\r)", "", self.log.read_text())[-500:]
 
     def ended(self, code, sentence=""):
         """It ends with this code, and with this sentence or none."""
@@ -64,12 +69,12 @@ class Load:
         said = self.log.read_text()
         sentences = re.findall("mqblk: .*", said)
         check(self.process.returncode == code and len(sentences) == bool(sentence) and sentence in "".join(sentences),
-              f"bench {words} was to end with {code} '{sentence}'; it ended with {self.process.returncode}: {said[-500:]}")
+              f"bench {words} was to end with {code} '{sentence}'; it ended with {self.process.returncode}: {self.tail()}")
 
     def second_of(self, pattern):
         """When it logged this, in seconds of the day."""
         found = self.said(rf"(\d+):(\d+):(\d+\.\d+) \w+: .*{pattern}")
-        check(found, f"the load did not say '{pattern}': {self.log.read_text()[-500:]}")
+        check(found, f"the load did not say '{pattern}': {self.tail()}")
         hour, minute, second = map(float, found.groups())
         return hour * 3600 + minute * 60 + second
 

@@ -29,7 +29,8 @@ def run(test):
         guest.kill()
         eventually(lambda: server.connections() == 0, f"connections are left of guest {number}, which is dead")
         memory_kib.append(server.memory_kib())
-    check(server.descriptors() == descriptors, f"{server.descriptors()} descriptors are open, {descriptors} were")
+    # That which the last question came by may be open a little longer.
+    eventually(lambda: server.descriptors() <= descriptors, f"{server.descriptors()} descriptors are open, {descriptors} were")
     # Buffers are kept for a while: it goes up and down, but what dead guests left would only go up.
     check(max(memory_kib[-LAST:]) <= max(memory_kib[:-LAST]) + SLACK_KIB, f"the target's memory grows with dead guests, in KiB: {memory_kib}")
     print(f"{KILLS} guests killed; the target's memory afterwards, in KiB: {memory_kib}")

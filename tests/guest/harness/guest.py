@@ -5,6 +5,7 @@ The guest's side is guest/init, guest/main and the test's script, handed over be
 serial port is the console, its second the channel: the guest says "booted", "step NAME WORD…" (answered by "ok TEXT" or
 "failed TEXT") and "exit STATUS", a line each.
 """
+import json
 import re
 import select
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 from image import build, cpio
 from image.failure import GuestFailure
 
-from . import process
+from . import process, tsc
 from .qmp import Qmp
 
 GUEST_SIDE = Path(__file__).parent.parent / "guest"
@@ -29,20 +30,34 @@ APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic no_timer_check mitigatio
 
 class Guest:
     """`work` is a folder of this guest's own; `forward` names ports of the guest that the host wants to reach; `drives` are
-    files that the guest has as /dev/vdb, /dev/vdc, … and writes to. A guest that will be saved (saved.py) keeps its memory
-    in a file."""
+    files that the guest has as /dev/vdb, /dev/vdc, … and writes to; `cards` are models that serve it a PCI device each, behind
+    an IOMMU where that is wanted; `files` (name: path) are laid into /run/guest. A guest that will be saved (saved.py) keeps
+    its memory in a file."""
 
-    def __init__(self, kernel, work, script, forward=(), drives=(), memory_mib=640, in_file=False, settings=None):
+    def __init__(self, kernel, work, script, forward=(), drives=(), cards=(), iommu=False, memory_mib=640, in_file=False,
+                 files=None, settings=None):
         work.mkdir(parents=True, exist_ok=True)
         self.kernel, self.work, self.forward, self.memory_mib = kernel, work, forward, memory_mib
         self.drives = [word for number, path in enumerate(drives)
                       for word in ("-drive", f"file={path},format=raw,if=none,id=disk{number}",
                                    "-device", f"virtio-blk-pci,drive=disk{number}")]
+        self.program = build.qemu_for_cards() if cards else [QEMU]
+        self.cards = self._card_words(cards, iommu)
         self.console = work / "console"
-        self._write_initrd(script, settings or {})
+        self._write_initrd({"test": script, **(files or {})}, settings or {})
         self.qemu = self.channel = self.qmp = None
-        self._boot(["-initrd", work / "initrd", "-kernel", build.kernel_folder(kernel) / "vmlinux", "-append", APPEND],
-                   self.memory_file(share="on") if in_file else [])
+        append = APPEND + (f" tsc_early_khz={tsc.khz()}" if tsc.khz() else "")
+        append += " intel_iommu=on" * iommu
+        self._boot(["-initrd", work / "initrd", "-kernel", build.kernel_folder(kernel) / "vmlinux", "-append", append],
+                   self.memory_file(share="on") if in_file else self.shared_memory() if cards else [])
+
+    @staticmethod
+    def _card_words(cards, iommu):
+        words = ["-device", "intel-iommu,intremap=on,caching-mode=on"] if iommu else []
+        for card in cards:
+            device = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": str(card.socket)}}
+            words += ["-device", json.dumps(device)]
+        return words
 
     def _boot(self, boot, memory):
         for attempt in range(1, BOOTS + 1):
@@ -56,27 +71,34 @@ class Guest:
                 print(f"{failure}; it is started again. Its console ended with:",
                       *self.console.read_text(errors="replace").splitlines()[-10:], sep="\n")
 
-    def _write_initrd(self, script, settings):
+    def _write_initrd(self, files, settings):
         """The kernel's archive and behind it this run's files."""
         regular, folder = 0o100755, 0o040755
         lines = "".join(f"{name}={value}\n" for name, value in settings.items())
         with (self.work / "initrd").open("wb") as out:
             out.write((build.kernel_folder(self.kernel) / "initrd").read_bytes())
-            files = {"main": GUEST_SIDE / "main", "lib.sh": GUEST_SIDE / "lib.sh", "test": script}
+            files = {"main": GUEST_SIDE / "main", "lib.sh": GUEST_SIDE / "lib.sh", **files}
+            folders = sorted({name.rpartition("/")[0] for name in files} - {""})
             cpio.write(out, [("init", regular, (GUEST_SIDE / "init").read_bytes()), ("guest", folder, b""),
-                             *((f"guest/{name}", regular, path.read_bytes()) for name, path in files.items()),
+                             *((f"guest/{name}", folder, b"") for name in folders),
+                             *((f"guest/{name}", regular, Path(path).read_bytes()) for name, path in files.items()),
                              ("guest/settings", regular, lines.encode())])
 
     def memory_file(self, share):
         return ["-machine", "memory-backend=ram",
                 "-object", f"memory-backend-file,id=ram,size={self.memory_mib}M,mem-path={self.work}/memory,share={share}"]
 
+    def shared_memory(self):
+        """A model that is a card gets the guest's memory as a file."""
+        return ["-machine", "memory-backend=ram",
+                "-object", f"memory-backend-memfd,id=ram,size={self.memory_mib}M,share=on"]
+
     def power_on(self, boot, memory):
         """Starts QEMU, with its channel and monitor connected."""
         self.buffer = b""
         forwards = "".join(f",hostfwd=tcp:127.0.0.1:0-:{port}" for port in self.forward)
         command = [
-            QEMU, "-accel", "tcg,thread=multi,tb-size=256", "-machine", "q35", "-cpu", "max,-la57", "-smp", "2",
+            *self.program, "-accel", "tcg,thread=multi,tb-size=256", "-machine", "q35", "-cpu", "max,-la57", "-smp", "2",
             "-m", str(self.memory_mib), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-serial", f"file:{self.console}",
             "-chardev", f"socket,id=channel,path={self.work}/channel,server=on,wait=off", "-serial", "chardev:channel",
@@ -84,7 +106,7 @@ class Guest:
             "-drive", f"file={build.root_image()},format=raw,if=none,id=root,readonly=on",
             "-device", "virtio-blk-pci,drive=root", *self.drives,
             "-netdev", f"user,id=net{forwards}", "-device", "virtio-net-pci,netdev=net,romfile=,id=nic",
-            "-object", "rng-random,filename=/dev/urandom,id=random", "-device", "virtio-rng-pci,rng=random", *boot, *memory]
+            "-object", "rng-random,filename=/dev/urandom,id=random", "-device", "virtio-rng-pci,rng=random", *self.cards, *boot, *memory]
         with (self.work / "qemu").open("wb") as log:
             try:
                 self.qemu = process.start(command, stdout=log, stderr=log)

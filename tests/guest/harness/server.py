@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running `mqblk serve`, and other runs of the program under test."""
+"""A running `mqblk serve` or `mqblk emulate`, and other runs of the program under test."""
 import json
 import os
 import re
@@ -27,17 +27,18 @@ def mqblk(*words, timeout_s=300):
     return done.stdout
 
 
-class Server:
-    """Serves on 127.0.0.1 and a port that the kernel picks; keeps the port over restarts. `words`: URIs and options."""
+class Daemon:
+    """A mqblk that runs until it is told to end, in a folder of its own."""
 
-    def __init__(self, work, words):
-        self.work, self.words, self.port = work, words, 0
-        self.log = work / "server"
+    def __init__(self, work):
+        self.work = work
+        self.log = work / "log"
         self.process = None
-        self.start()
 
-    def start(self):
-        command = [PROGRAM, "serve", "-v", "--control", self.work / "ctl", "--listen", f"127.0.0.1:{self.port}", *self.words]
+    def launch(self, *words):
+        """What it said until it was ready."""
+        self.words = words
+        command = [PROGRAM, *words]
         with self.log.open("ab") as log:
             self.process = process.start(command, stdout=subprocess.PIPE, stderr=log)
         said = b""
@@ -46,9 +47,9 @@ class Server:
             readable = select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]
             data = os.read(self.process.stdout.fileno(), 65536) if readable else b""
             if not data:
-                raise GuestFailure(f"mqblk serve {' '.join(self.words)} did not get ready: {self.log.read_text()[-500:]}")
+                raise GuestFailure(f"mqblk {' '.join(map(str, words))} did not get ready: {self.log.read_text()[-500:]}")
             said += data
-        self.port = int(re.search(rb"127\.0\.0\.1:(\d+)/", said)[1])
+        return said
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -56,16 +57,47 @@ class Server:
     def kill(self):
         process.end(self.process)
 
-    def restart(self):
-        """Killed without warning and started again at once, on the same port."""
-        self.kill()
-        self.start()
-
     def stop(self):
         """Ends in order; must exit with 0 by itself."""
         self.signal(signal.SIGTERM)
         if self.process.wait(START_S):
-            raise GuestFailure(f"mqblk serve ended with {self.process.returncode}: {self.log.read_text()[-500:]}")
+            raise GuestFailure(f"mqblk {self.words[0]} ended with {self.process.returncode}: {self.log.read_text()[-500:]}")
+
+    def memory_kib(self, field="RssAnon"):
+        return int(re.search(rf"^{field}:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text(), re.MULTILINE)[1])
+
+    def mappings(self):
+        return Path(f"/proc/{self.process.pid}/maps").read_text()
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+
+class Emulator(Daemon):
+    """A card's model on a socket, for guests one after the other. `words`: the model, options and the disk's URI."""
+
+    def __init__(self, work, words):
+        super().__init__(work)
+        self.socket = work / "socket"
+        self.launch("emulate", "-v", "--socket", self.socket, *words)
+
+
+class Server(Daemon):
+    """Serves on 127.0.0.1 and a port that the kernel picks; keeps the port over restarts. `words`: URIs and options."""
+
+    def __init__(self, work, words):
+        super().__init__(work)
+        self.served, self.port = words, 0
+        self.start()
+
+    def start(self):
+        said = self.launch("serve", "-v", "--control", self.work / "ctl", "--listen", f"127.0.0.1:{self.port}", *self.served)
+        self.port = int(re.search(rb"127\.0\.0\.1:(\d+)/", said)[1])
+
+    def restart(self):
+        """Killed without warning and started again at once, on the same port."""
+        self.kill()
+        self.start()
 
     def ctl(self, *words):
         """The answer to `mqblk ctl WORD…`, as JSON gives it; nothing for a command that only says that it is done."""
@@ -74,9 +106,3 @@ class Server:
 
     def connections(self):
         return self.ctl("list")["connections"]
-
-    def memory_kib(self, field="RssAnon"):
-        return int(re.search(rf"^{field}:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text(), re.MULTILINE)[1])
-
-    def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))

@@ -3,7 +3,8 @@
 
   root-KEY.ext4             the user land, for all kernels; never written to
   kernel-NAME-KEY/vmlinux   a kernel
-  kernel-NAME-KEY/initrd    its modules and busybox; a run adds its own files behind it (harness/vm.py)
+  kernel-NAME-KEY/initrd    its modules and busybox; a run adds its own files behind it (harness/guest.py)
+  qemu-KEY                  a QEMU that takes cards from other processes, where this machine's own does not (qemu.py)
 
 KEY is a hash of recipe and builder. An image appears under its name only when it is whole; what an interrupted build
 left goes with the next one. Needs no root.
@@ -20,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import cpio, recipe, vmlinux
+from . import cpio, qemu, recipe, vmlinux
 from .failure import GuestFailure, need
 from .mirror import Mirror
 
@@ -45,6 +46,15 @@ def root_image():
 
 def kernel_folder(name):
     return CACHE / f"kernel-{name}-{KEY}"
+
+
+def qemu_folder():
+    return CACHE / f"qemu-{KEY}"
+
+
+def qemu_for_cards():
+    """The command that starts it."""
+    return qemu.unpacked(qemu_folder()) if qemu_folder().exists() else [qemu.PROGRAM]
 
 
 def say(sentence):
@@ -127,13 +137,27 @@ def build_kernel(mirror, work, name, suite):
     os.replace(made, kernel_folder(name))
 
 
+def build_qemu(_, work):
+    packages = qemu.download(Mirror(CACHE / "apt", recipe.QEMU_SUITES))
+    say(f"unpacking {len(packages)} packages")
+    tree = work / "qemu"
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (tree / "usr" / name).mkdir(parents=True)
+        (tree / name).symlink_to(f"usr/{name}")
+    for package in packages:
+        unpack(package, tree, recipe.EXCLUDED + recipe.QEMU_EXCLUDED)
+    qemu.check(tree)
+    os.replace(tree, qemu_folder())
+
+
 def make(steps):
     """Runs (description, function, arguments), each in a scratch folder of its own."""
     suites = {recipe.USER_LAND_SUITE, *recipe.KERNELS.values()}
     say(f"building {', '.join(what for what, *_ in steps)} in {CACHE}; needed once, takes a minute or two")
     mirror = Mirror(CACHE / "apt", sorted(suites))
-    say(f"reading the package lists of {', '.join(sorted(suites))}")
-    mirror.refresh()
+    if any(function is not build_qemu for _, function, *_ in steps):
+        say(f"reading the package lists of {', '.join(sorted(suites))}")
+        mirror.refresh()
     for number, (what, function, *arguments) in enumerate(steps, 1):
         say(f"{number}/{len(steps)} downloading {what}")
         with tempfile.TemporaryDirectory(prefix=".new-", dir=CACHE) as work:
@@ -162,6 +186,8 @@ def ensure():
         steps = [] if root_image().exists() else [("user land", build_root)]
         steps += [(f"kernel {name}", build_kernel, name, suite)
                   for name, suite in recipe.KERNELS.items() if not kernel_folder(name).exists()]
+        if not qemu_folder().exists() and not qemu.has_device([qemu.PROGRAM]):
+            steps.append(("QEMU for guests with cards", build_qemu))
         if steps:
             started = time.monotonic()
             make(steps)

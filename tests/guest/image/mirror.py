@@ -5,6 +5,7 @@ apt does the work, with lists, cache and an empty package database of our own: i
 and verifies every file by signature and SHA256. Needs no root.
 """
 import re
+from urllib.parse import unquote
 
 from .failure import GuestFailure, need
 
@@ -19,14 +20,14 @@ class Mirror:
             needed.mkdir(parents=True, exist_ok=True)
         (folder / "status").write_text("")
         self.address = self._address()
-        sources = [f"deb [signed-by={KEYS}] {self.address} {suite} main\n" for suite in suites]
-        (folder / "sources.list").write_text("".join(sources))
+        sources = folder / f"sources-{'-'.join(suites)}.list"
+        sources.write_text("".join(f"deb [signed-by={KEYS}] {self.address} {suite} main\n" for suite in suites))
         settings = {
-            "Dir::Etc::SourceList": folder / "sources.list", "Dir::Etc::SourceParts": "-",
+            "Dir::Etc::SourceList": sources, "Dir::Etc::SourceParts": "-",
             "Dir::Etc::Preferences": "-", "Dir::Etc::PreferencesParts": "-",
             "Dir::State": folder, "Dir::State::lists": folder / "lists", "Dir::State::status": folder / "status",
             "Dir::Cache": folder, "Dir::Cache::archives": self.archives,
-            "APT::Sandbox::User": "", "APT::Update::Error-Mode": "any", "Acquire::Languages": "none",
+            "APT::Sandbox::User": "", "APT::Get::List-Cleanup": "false", "APT::Update::Error-Mode": "any", "Acquire::Languages": "none",
             "Acquire::Retries": 2, "Acquire::http::Timeout": 20, "Acquire::https::Timeout": 20,
         }
         self.options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
@@ -46,16 +47,18 @@ class Mirror:
                                   "see that 'apt-get update' works on this machine, then run ./test guest again")
         return need([program, *self.options, *words], otherwise, **options)
 
-    def refresh(self):
-        self._apt("apt-get", "update", "-q")
+    def refresh(self, otherwise=None):
+        self._apt("apt-get", "update", "-q", otherwise=otherwise)
 
-    def with_dependencies(self, packages, suite):
-        """Downloads packages and all that they need; their files."""
-        words = ["install", "-q", "-y", "--no-install-recommends", "-t", suite, *packages]
-        names = [line.split()[1] for line in self._apt("apt-get", *words, "--print-uris").splitlines()
-                 if line.startswith("'")]
-        self._apt("apt-get", *words, "--download-only")
-        return [self.archives / name for name in names]
+    def with_dependencies(self, packages, suite, without=(), otherwise=None):
+        """Downloads packages and all that they need, but for those named in `without`; their files."""
+        words = ["install", "-q", "-y", "--no-install-recommends", "-t", suite, *packages, "--print-uris"]
+        lines = self._apt("apt-get", *words, otherwise=otherwise).splitlines()
+        files = [line.split()[1] for line in lines if line.startswith("'")]
+        files = [file for file in files if file.split("_")[0] not in without]
+        wanted = ["{}={}".format(*unquote(file).split("_")[:2]) for file in files]
+        self._apt("apt-get", "download", "-q", *wanted, otherwise=otherwise, cwd=self.archives)
+        return [self.archives / file for file in files]
 
     def kernel(self, meta, suite):
         """Downloads the kernel that the meta package of a suite means; its file."""
