@@ -9,6 +9,7 @@
 #include "device/megaraid/controller.h"
 #include "driver/null/null.h"
 #include "pci/in_process.h"
+#include "reactor/uring_reactor.h"
 #include "registry/reactor_thread.h"
 
 #include <mqblk/device.h>
@@ -85,7 +86,7 @@ class Reader {
     }
     std::uint64_t run_some() {
         const std::uint64_t before = done_;
-        while (done_ == before) reactor_->run_once(Reactor::Sleep::no);
+        while (done_ == before) reactor_->run_once(Reactor::Sleep::yes);
         return done_ - before;
     }
 

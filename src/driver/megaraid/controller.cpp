@@ -18,8 +18,8 @@ using namespace wire::megaraid;
 namespace {
 
 constexpr Duration tick_first = std::chrono::milliseconds(250);
-constexpr Duration quiet_step = std::chrono::milliseconds(1);
-constexpr Duration quiet_bound = std::chrono::seconds(10);
+constexpr Duration end_step = std::chrono::milliseconds(1);
+constexpr Duration end_bound = std::chrono::seconds(10);
 
 /// The first memory BAR: real ones have their I/O space before it.
 Result<pci::Bar> find_registers(pci::Function& function) {
@@ -92,25 +92,24 @@ Task<Result<>> Controller::start() {
     if (auto ready = prepare_memory(); !ready) co_return ready;
     if (auto enabled = enable_interrupts(); !enabled) co_return enabled;
     if (auto initialized = co_await initialize(); !initialized) co_return initialized;
+    watching_ = true;
+    tick_.arm(reactor_, reactor_.now() + tick_first);
     if (auto read = co_await read_controller_info(); !read) co_return read;
     if (auto read = co_await read_maps(); !read) co_return read;
     if (auto scanned = co_await scan(); !scanned) co_return scanned;
     co_await start_events();
     wait_for_maps();
-    watching_ = running_ = true;
-    tick_.arm(reactor_, reactor_.now() + tick_first);
+    running_ = true;
     spawn(watch(), [this] { running_ = false; });
     co_return Result<>{};
 }
 
 Task<void> Controller::stop() {
     stopping_ = true;
-    watching_ = false;
-    tick_.cancel();
     internal_.abandon_wait();
     signal();
-    while (running_) co_await sleep(quiet_step);
-    if (operational_ && !given_up() && !function_->lost()) {
+    while (running_) co_await sleep(end_step);
+    if (operational_ && !given_up() && state_of(bar_.read32(reg::scratch_pad)) == State::operational) {
         Mailbox mailbox;
         mailbox.bytes[0] = flush_controller | flush_disks;
         const Outcome flushed = co_await internal_.dcmd(dcmd::ctrl_cache_flush, mailbox, {}, options_.dcmd_bound);
@@ -119,14 +118,16 @@ Task<void> Controller::stop() {
         if (flushed.end == Outcome::End::answered)
             static_cast<void>(co_await internal_.dcmd(dcmd::ctrl_shutdown, {}, {}, options_.dcmd_bound));
     }
+    watching_ = false;
+    tick_.cancel();
     co_await sleep({});  // out of the replies that brought this here
     mask_interrupts(true);
     interrupt_.reset();
     if (vectors_enabled_ && !function_->lost())
         static_cast<void>(function_->enable_interrupts(pci::InterruptType::none, 0));
     function_->set_bus_master(false);
-    const Time bound = reactor_.now() + quiet_bound;
-    while (!function_->quiet() && reactor_.now() < bound) co_await sleep(quiet_step);
+    const Time bound = reactor_.now() + end_bound;
+    while (!function_->quiet() && reactor_.now() < bound) co_await sleep(end_step);
 }
 
 Task<void> Controller::sleep(Duration duration) {

@@ -198,7 +198,8 @@ class Controller {
     bool ld_map_wanted_ = false, pd_map_wanted_ = false;
 
     // The watch's.
-    bool watching_ = false, stopping_ = false, running_ = false;
+    bool watching_ = false;                     ///< the tick looks at the firmware
+    bool stopping_ = false, running_ = false;  ///< the watch is to end; has not ended
     bool operational_ = false;         ///< the firmware takes commands
     const char* reset_why_ = nullptr;  ///< a reset is wanted
     std::mutex late_mutex_;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t pd_list_bytes = sizeof(ListHeader) + max_physical_disks * sizeof(PdAddress);
 constexpr std::uint8_t direct_access_device = 0;
-constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint64_t sge_bytes_counted = 4096;
 
 }  // namespace
 
@@ -33,6 +33,10 @@ Task<Result<Outcome>> Controller::ask(const char* what, std::uint32_t opcode, Ma
     if (outcome.end == Outcome::End::answered)
         co_return fail(Errc::protocol, fmt::format("{}: the firmware refuses to tell {}, with status {:#04x}", name(),
                                                    what, outcome.status));
+    if (outcome.end == Outcome::End::lost)
+        co_return fail(
+            Errc::io,
+            fmt::format("{}: the firmware fails when it is to tell {}; try again, or power-cycle it", name(), what));
     co_return fail(Errc::timed_out,
                    fmt::format("{}: the firmware does not tell {} in time; power-cycle it", name(), what));
 }
@@ -46,11 +50,11 @@ Task<Result<>> Controller::read_controller_info() {
     std::memcpy(&info_, work_.data(), sizeof info_);
     extended_ = (info_.adapter_operations3 & operation3_max_ext_lds) != 0;
     if (max_bytes_ != 0) co_return Result<>{};  // devices have been told
-    std::uint64_t most = std::uint64_t{limits_.sges} * page_bytes;
+    std::uint64_t most = std::uint64_t{limits_.sges} * sge_bytes_counted;
     if (info_.max_request_sectors != 0) most = std::min<std::uint64_t>(most, 512ull * info_.max_request_sectors);
     if (info_.max_strips_per_io != 0 && info_.min_strip_shift < 32)
         most = std::min<std::uint64_t>(most, (512ull << info_.min_strip_shift) * info_.max_strips_per_io);
-    max_bytes_ = static_cast<std::uint32_t>(std::max(most / page_bytes, std::uint64_t{1}) * page_bytes);
+    max_bytes_ = static_cast<std::uint32_t>(std::max(most / sge_bytes_counted, std::uint64_t{1}) * sge_bytes_counted);
     co_return Result<>{};
 }
 

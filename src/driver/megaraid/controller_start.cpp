@@ -17,7 +17,7 @@ using namespace wire::megaraid;
 
 namespace {
 
-constexpr Duration shortest_step = std::chrono::microseconds(100), longest_step = std::chrono::milliseconds(20);
+constexpr Duration start_step = std::chrono::microseconds(100), longest_start_step = std::chrono::milliseconds(20);
 constexpr Duration idle_bound = std::chrono::seconds(10);
 constexpr std::size_t work_bytes = 16384;
 constexpr unsigned fewest_commands = reserved_tags + 4;
@@ -33,14 +33,14 @@ std::uint64_t wall_clock_ms() noexcept {
 
 /// Waits that begin short: a model needs no time, a card seconds.
 Duration next_step(Duration step) noexcept {
-    return std::min(2 * step, longest_step);
+    return std::min(2 * step, longest_start_step);
 }
 
 }  // namespace
 
 Task<Result<>> Controller::wait_until_idle() {
     const Time bound = reactor_.now() + idle_bound;
-    Duration step = shortest_step;
+    Duration step = start_step;
     while ((bar_.read32(reg::doorbell) & 1) != 0) {
         if (reactor_.now() >= bound || function_->lost() || stopping_)
             co_return fail(Errc::timed_out, fmt::format("{}: the firmware stays busy; power-cycle it", name()));
@@ -74,7 +74,7 @@ Task<Result<>> Controller::bring_to_ready(bool resetting) {
             if (auto idle = co_await wait_until_idle(); !idle) co_return idle;
         }
         const Time bound = reactor_.now() + options_.state_bound;
-        Duration step = shortest_step;
+        Duration step = start_step;
         while (bar_.read32(reg::scratch_pad) == pad) {
             if (reactor_.now() >= bound || stopping_)
                 co_return fail(Errc::timed_out,
@@ -173,7 +173,7 @@ Task<Result<>> Controller::initialize() {
     auto& status_byte = reinterpret_cast<std::uint8_t&>(init_memory_.data()[mfi_status_offset]);
     const std::atomic_ref<std::uint8_t> status(status_byte);
     const Time bound = reactor_.now() + options_.init_bound;
-    Duration step = shortest_step;
+    Duration step = start_step;
     while (status.load(std::memory_order_acquire) == static_cast<std::uint8_t>(MfiStatus::pending)) {
         if (reactor_.now() >= bound || function_->lost() || stopping_)
             co_return fail(Errc::timed_out,
