@@ -190,7 +190,7 @@ class Controller {
     unsigned holds_ = 0;  ///< the gates are closed while there are any
     std::mutex interrupts_mutex_;
 
-    mutable std::mutex mutex_;  ///< units_ but for their routes, info_
+    mutable std::mutex mutex_;  ///< units_, info_
     std::vector<std::unique_ptr<Unit>> units_;
     wire::megaraid::ControllerInfo info_{};
     bool extended_ = false;                             ///< 256 volumes, and maps for them
@@ -198,10 +198,10 @@ class Controller {
     bool ld_map_wanted_ = false, pd_map_wanted_ = false;
 
     // The watch's.
-    bool watching_ = false;                     ///< the tick looks at the firmware
+    bool watching_ = false;                    ///< the tick looks at the firmware
     bool stopping_ = false, running_ = false;  ///< the watch is to end; has not ended
-    bool operational_ = false;         ///< the firmware takes commands
-    const char* reset_why_ = nullptr;  ///< a reset is wanted
+    bool operational_ = false;                 ///< the firmware takes commands
+    const char* reset_why_ = nullptr;          ///< a reset is wanted
     std::mutex late_mutex_;
     std::deque<LateCommand> late_;
     LateCommand recovering_;

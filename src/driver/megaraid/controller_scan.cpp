@@ -112,11 +112,11 @@ void Controller::set_routes() {
     const auto ld = extended_ ? decode_extended_map(ld_map_copy_) : decode_legacy_map(ld_map_copy_);
     const auto pd = decode_pd_map(pd_map_copy_).value_or(std::span<const PdSequence>{});
     hold();
-    for (const auto& unit : units_) {
-        if (unit->kind() == Kind::disk) {
-            unit->route = route_of_disk(pd, unit->id());
-        } else {
-            unit->route = route_of_volume(ld.value_or(MapView{}), unit->id());
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto& unit : units_) {
+            unit->route = unit->kind() == Kind::disk ? route_of_disk(pd, unit->id())
+                                                     : route_of_volume(ld.value_or(MapView{}), unit->id());
         }
     }
     release();

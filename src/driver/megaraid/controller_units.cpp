@@ -129,7 +129,7 @@ Task<bool> Controller::ask_unit(Unit& unit) {
     {
         const std::lock_guard lock(mutex_);
         unit.facts = std::move(facts);
-        unit.block_shift = shift;
+        if (other_blocks) unit.block_shift = shift;
     }
     if (other_blocks) release();
     co_return true;

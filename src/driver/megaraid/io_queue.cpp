@@ -55,8 +55,9 @@ std::uint32_t write_parameters(const Request& request, const Unit& unit, Command
     if (request.op == Op::flush) return 0;
     SgWriter writer(memory, smid, 1, generation);
     if (request.op == Op::write_zeroes) {
-        writer.add(memory.zeroes_address(), unit.facts.block_bytes);
-        return unit.facts.block_bytes;
+        const std::uint32_t block_bytes = sector_bytes << unit.block_shift;
+        writer.add(memory.zeroes_address(), block_bytes);
+        return block_bytes;
     }
     constexpr std::uint32_t bytes = sizeof(CommandMemory::UnmapList);
     memory.unmap_list(smid) = {.header = {.bytes = bytes - 2, .descriptor_bytes = sizeof(wire::scsi::UnmapDescriptor)},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit: one disk or volume behind the controller, as the driver keeps it. Its route is read by the queues on every
-// command and changes only while they stand still; the rest belongs to the control path, under the controller's mutex.
+// Unit: one disk or volume behind the controller, as the driver keeps it. Its route and block size are read by the
+// queues on every command and change only while they stand still; all is written under the controller's mutex too.
 #pragma once
 
 #include "driver/megaraid/route.h"
