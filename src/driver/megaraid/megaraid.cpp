@@ -6,6 +6,7 @@
 #include "driver/megaraid/controller.h"
 #include "driver/megaraid/io_queue.h"
 #include "pci/function.h"
+#include "reactor/reactor.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -74,8 +75,12 @@ block::Disk describe(Unit& unit, const Controller& controller, Details details) 
 /// Knows the way to the controller, and how to end it.
 class MegaraidDriver final : public block::Driver {
   public:
-    MegaraidDriver(std::unique_ptr<Controller> controller, Control control, std::thread::id control_thread)
-        : controller_(std::move(controller)), control_(std::move(control)), control_thread_(control_thread) {
+    MegaraidDriver(std::unique_ptr<Controller> controller, Control control, std::thread::id control_thread,
+                   std::shared_ptr<Reactor> home)
+        : controller_(std::move(controller)),
+          control_(std::move(control)),
+          control_thread_(control_thread),
+          home_(std::move(home)) {
         shape_.max_queues = controller_->queues();
         shape_.depth = controller_->memory().commands();
         shape_.reserved = reserved_tags;
@@ -106,6 +111,7 @@ class MegaraidDriver final : public block::Driver {
     }
 
     const Shape& shape() const noexcept override { return shape_; }
+    std::shared_ptr<Reactor> home() noexcept override { return home_; }
     Result<std::unique_ptr<block::HardwareQueue>> open_queue(unsigned index, block::Queue& queue, Reactor&) override {
         auto opened = IoQueue::create(*controller_, queue, index + 1);
         if (!opened) return std::unexpected(opened.error());
@@ -117,6 +123,7 @@ class MegaraidDriver final : public block::Driver {
     std::unique_ptr<Controller> controller_;
     const Control control_;
     const std::thread::id control_thread_;
+    const std::shared_ptr<Reactor> home_;  ///< of the last queue: has the control reactor's clock, not a caller's
     Shape shape_;
 };
 
@@ -142,6 +149,7 @@ Result<std::shared_ptr<Adapter>> Adapter::open(std::unique_ptr<pci::Function> fu
         Result<std::unique_ptr<Controller>> controller = nullptr;
         Result<> result;
         std::thread::id thread;
+        std::shared_ptr<Reactor> home;
         std::atomic<bool> done{false};
         void end() {
             done.store(true);
@@ -152,6 +160,7 @@ Result<std::shared_ptr<Adapter>> Adapter::open(std::unique_ptr<pci::Function> fu
     start->function = std::move(function);
     control.reactor->post([start, &reactor = *control.reactor, options] {
         start->thread = std::this_thread::get_id();
+        start->home = reactor.shareable();
         start->controller = Controller::create(std::move(start->function), reactor, options);
         start->function.reset();
         if (!start->controller) return start->end();
@@ -166,7 +175,8 @@ Result<std::shared_ptr<Adapter>> Adapter::open(std::unique_ptr<pci::Function> fu
         MegaraidDriver::end(std::move(*start->controller), control, false);
         return std::unexpected(start->result.error());
     }
-    auto driver = std::make_shared<MegaraidDriver>(std::move(*start->controller), std::move(control), start->thread);
+    auto driver = std::make_shared<MegaraidDriver>(std::move(*start->controller), std::move(control), start->thread,
+                                                   std::move(start->home));
     return std::shared_ptr<Adapter>(new Adapter(std::move(driver)));
 }
 
