@@ -17,8 +17,12 @@ namespace mqblk {
 namespace {
 /// The event loop of a channel whose thread has none.
 struct OwnLoop {
-    SteadyClock clock;
-    SeededRandom random{static_cast<std::uint64_t>(clock.now().time_since_epoch().count())};
+    /// Outlives every loop: what a thread's loop makes for others (Reactor::shareable) goes on with it.
+    static const SteadyClock& clock() {
+        static const SteadyClock clock;
+        return clock;
+    }
+    SeededRandom random{static_cast<std::uint64_t>(clock().now().time_since_epoch().count())};
     std::unique_ptr<Reactor> reactor;
 };
 
@@ -69,7 +73,7 @@ Device::~Device() {
 
 Result<std::unique_ptr<Channel>> Device::channel() {
     auto own = std::make_shared<OwnLoop>();
-    auto reactor = make_uring_reactor(own->clock, own->random);
+    auto reactor = make_uring_reactor(OwnLoop::clock(), own->random);
     if (!reactor) return std::unexpected(reactor.error());
     own->reactor = std::move(*reactor);
     Reactor& loop = *own->reactor;

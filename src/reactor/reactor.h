@@ -104,7 +104,7 @@ class Reactor {
 
     /// A reactor that several threads may run in turn under a lock of their own and that a sleeping reactor can watch
     /// through `fd()`: what a hardware queue lives in when channels outnumber queues. A simulated one returns itself.
-    /// Null when the kernel has no more of them to give.
+    /// Null when the kernel has no more of them to give. It may outlive this one, but not this one's clock.
     [[nodiscard]] virtual std::shared_ptr<Reactor> shareable() = 0;
     /// Readable when run_once(Sleep::no) would find kernel events; -1 if there is no such descriptor.
     [[nodiscard]] virtual int fd() const noexcept { return -1; }

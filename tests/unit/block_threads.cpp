@@ -232,5 +232,17 @@ TEST(BlockThreads, AChannelCanHaveItsOwnLoop) {
     EXPECT_EQ(load.failed, 0u);
 }
 
+TEST(BlockThreads, AQueueOutlivesTheLoopOfWhoOpenedIt) {
+    Threads all(Bench::shape(16, 1));
+    auto first = all.device->channel();
+    auto second = all.device->channel();
+    ASSERT_TRUE(first && second);
+    first->reset();
+    Load load{.channel = **second, .stop = all.stop, .limit = 1000, .bios = {}};
+    load.run();
+    EXPECT_GE(load.done, 1000u);
+    EXPECT_EQ(load.failed, 0u);
+}
+
 }  // namespace
 }  // namespace mqblk::test

@@ -158,8 +158,7 @@ bool Controller::prepare_sleep() noexcept {
 }
 
 void Controller::look_awake() noexcept {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (sleeping_.load(std::memory_order_relaxed) && sleeping_.exchange(false, std::memory_order_seq_cst)) [[unlikely]]
+    if (sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false, std::memory_order_seq_cst)) [[unlikely]]
         host_->reactor().wake();
 }
 
