@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/rcu.h"
+#include "pci/eventfd_signal.h"
 #include "pci/vfio_user_session.h"
 #include "reactor/reactor.h"
 
@@ -103,6 +104,7 @@ class Server final : public VfioUserServer, public InterruptSink, public DmaMess
 };
 
 Result<> Server::start() {
+    if (auto prepared = prepare_eventfd_signals(); !prepared) return prepared;
     auto listener = listen_unix(path_);
     if (!listener) return std::unexpected(listener.error());
     listener_ = std::move(*listener);

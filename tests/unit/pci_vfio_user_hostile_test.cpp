@@ -4,6 +4,7 @@
 #include "pci/vfio_user_version.h"
 #include "unit/pci_vfio_user_support.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -307,6 +308,22 @@ TEST_F(VfioUserServer, AClientThatReadsNothingIsNotWaitedFor) {
         EXPECT_TRUE(served.connected()) << "the server's thread goes on";
     }
     ASSERT_TRUE(served.wait_until_free());
+}
+
+/// The client fills its eventfd's counter and lets writers wait for it.
+TEST_F(VfioUserServer, AFullEventfdDoesNotStopTheServer) {
+    RawClient client(served.path());
+    ASSERT_TRUE(client.negotiate());
+    const pci::OwnedFd event(::eventfd(0, EFD_CLOEXEC));
+    const int fd = event.get();
+    ASSERT_EQ(client.ask(Command::device_set_irqs, irqs_payload(36, 2, 0, 1), std::span(&fd, 1)), 0);
+    ASSERT_EQ(::fcntl(fd, F_SETFL, 0), 0);
+    ASSERT_EQ(::eventfd_write(fd, 0xfffffffffffffffe), 0);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(client.write_register(cd::raise, 0, 4), 0);
+    }
+    EXPECT_EQ(client.ask(Command::device_set_irqs, irqs_payload(33, 2, 0, 1)), 0) << "nor by the client's own trigger";
+    EXPECT_EQ(client.read_register(cd::magic, 4), cd::magic_value);
 }
 
 }  // namespace
