@@ -21,7 +21,7 @@ namespace {
 
 // What of this process a server may take up: mappings, and memory when it is gone (see cover()). No device that is
 // driven here has more than a page or two of doorbells.
-constexpr std::size_t max_areas = 16;  // of a BAR
+constexpr std::size_t max_areas = 16;                // of a BAR
 constexpr std::uint64_t max_area_bytes = 64u << 20;  // of all BARs
 
 }  // namespace
@@ -104,8 +104,7 @@ Result<> VfioUserRegions::map_areas(const std::string& name, unsigned index, con
         const auto known = std::ranges::find_if(
             bar.areas, [&](const MappedArea& a) { return a.offset == area.offset && a.bytes == area.size; });
         if (known_ && known == bar.areas.end()) continue;  // Bars that drivers have know nothing of it
-        if (known == bar.areas.end() &&
-            (bar.areas.size() >= max_areas || area.size > max_area_bytes - mapped_bytes_)) {
+        if (known == bar.areas.end() && (bar.areas.size() >= max_areas || area.size > max_area_bytes - mapped_bytes_)) {
             continue;  // that part goes by messages as well
         }
         void* const place = known == bar.areas.end() ? nullptr : known->memory;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The regions of a function behind a vfio-user socket: how large its BARs and its configuration space are, and those
-// parts of BARs that are mapped here: few and small ones, whatever the server offers. Their places stay the same from one server to the next.
+// parts of BARs that are mapped here: few and small ones, whatever the server offers. Their places stay the same from
+// one server to the next.
 #pragma once
 
 #include "pci/config.h"
