@@ -39,6 +39,8 @@ driver::skd::Options read_driver_options(OptionReader& reader) {
 device::skd::Options read_model_options(OptionReader& reader, const Uri& uri) {
     device::skd::Options options;
     options.serial = reader.text("serial", "");
+    if (auto fits = device::skd::check_serial(options.serial); !fits)
+        reader.refuse(fits.error().in("serial").message());
     const auto profile = device::skd::parse_profile(reader.text("profile", "none"));
     if (profile) {
         options.profile = *profile;

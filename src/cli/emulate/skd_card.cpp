@@ -24,11 +24,12 @@ class SkdCard final : public EmulatedCard {
         skd->add_option("DISK-URI", disk_, "The device that is its flash; blocks of 512 bytes")->required();
         skd->add_option("--profile", profile_, "Timing: none, as fast as it goes, or s1120, the published figures")
             ->capture_default_str();
-        skd->add_option("--serial", serial_, "Serial number, 12 characters [the disk's own]");
-        skd->add_option("--fault", faults_,
-                        "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
-                        "medium-error, status (status, key, asc), lost, late (by), wrong-tag, twice (by), busy, sanitize,\n"
-                        "erase, fault, restart, offline, gone (for), each also with lba and blocks; no-answer (type)")
+        skd->add_option("--serial", serial_, "Serial number, up to 12 characters [the disk's own]");
+        skd->add_option(
+               "--fault", faults_,
+               "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
+               "medium-error, status (status, key, asc), lost, late (by), wrong-tag, twice (by), busy, sanitize,\n"
+               "erase, fault, restart, offline, gone (for), each also with lba and blocks; no-answer (type)")
             ->allow_extra_args(false);
         return skd;
     }
@@ -38,6 +39,7 @@ class SkdCard final : public EmulatedCard {
         const auto profile = device::skd::parse_profile(profile_);
         if (!profile) return std::unexpected(profile.error().in("--profile"));
         options.profile = *profile;
+        if (auto fits = device::skd::check_serial(serial_); !fits) return std::unexpected(fits.error().in("--serial"));
         for (const std::string& text : faults_) {
             const auto fault = device::skd::parse_fault(text);
             if (!fault) return std::unexpected(fault.error().in("--fault"));

@@ -121,6 +121,7 @@ class Controller final : private InterruptEvents {
     std::uint8_t protocol_ = 0;
     std::uint32_t hardware_version_ = 0;
     bool begun_ = false;
+    bool given_up_ = false;  ///< start() ends, whatever the card says afterwards
     bool synced_ = false;
     pci::DmaMemory ring_memory_;
     InternalCommands commands_;
