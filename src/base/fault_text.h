@@ -38,12 +38,13 @@ struct FaultText {
     std::vector<std::pair<std::string_view, std::string_view>> values{};  ///< key and value; within the text
 };
 
-/// The error names what is wrong and what is allowed.
+/// No key twice. The error names what is wrong and what is allowed.
 [[nodiscard]] Result<FaultText> parse_fault_text(std::string_view text, std::span<const FaultWord> words);
 
-/// Decimal, or hexadecimal after 0x.
-[[nodiscard]] Result<std::uint64_t> parse_fault_number(
-    std::string_view key, std::string_view value,
-    std::uint64_t most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+inline constexpr auto most_fault_number = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+
+/// Decimal, or hexadecimal after 0x, from `least` to `most`.
+[[nodiscard]] Result<std::uint64_t> parse_fault_number(std::string_view key, std::string_view value,
+                                                       std::uint64_t most = most_fault_number, std::uint64_t least = 0);
 
 }  // namespace mqblk

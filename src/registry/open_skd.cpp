@@ -39,6 +39,7 @@ driver::skd::Options read_driver_options(OptionReader& reader) {
 device::skd::Options read_model_options(OptionReader& reader, const Uri& uri) {
     device::skd::Options options;
     options.serial = reader.text("serial", "");
+    if (reader.has("serial") && options.serial.empty()) reader.reject("serial", "must be 1 to 12 characters");
     const auto profile = device::skd::parse_profile(reader.text("profile", "none"));
     if (profile) {
         options.profile = *profile;

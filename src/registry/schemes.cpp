@@ -83,7 +83,7 @@ constexpr std::array skd_options{queue_depth_option, req_per_msg_option, sgs_opt
 constexpr std::array skd_model_options{
     OptionInfo{"disk", "[URI]", "", "the device that is the card's flash, with blocks of 512 bytes"},
     OptionInfo{"profile", "none|s1120", "none", "timing: as fast as it goes, or the published figures"},
-    OptionInfo{"serial", "TEXT", "the disk's own", "serial number, 12 characters"},
+    OptionInfo{"serial", "TEXT", "the disk's own", "serial number, 1 to 12 printable ASCII characters"},
     OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk help emulate` says; may be repeated", true},
     queue_depth_option,
     req_per_msg_option,

@@ -62,9 +62,9 @@ class Conduct {
             const auto phase = conductor_.phase.load();
             Duration left = std::chrono::milliseconds(250);
             const auto passed = SteadyClock::read() - phase_begun;
-            if (Signals::caught() != 0 && phase < Conductor::stop) {
-                tell(Conductor::stop);
+            if (Signals::caught() != 0 && interrupted == never) {
                 interrupted = SteadyClock::read();
+                if (phase < Conductor::stop) tell(Conductor::stop);
             } else if (Signals::gave_up() && phase != Conductor::abandon) {
                 tell(Conductor::abandon);
             } else if (phase == Conductor::ramp) {

@@ -24,7 +24,8 @@ class SkdCard final : public EmulatedCard {
         skd->add_option("DISK-URI", disk_, "The device that is its flash; blocks of 512 bytes")->required();
         skd->add_option("--profile", profile_, "Timing: none, as fast as it goes, or s1120, the published figures")
             ->capture_default_str();
-        skd->add_option("--serial", serial_, "Serial number, 12 characters [the disk's own]");
+        skd->add_option("--serial", serial_, "Serial number, 1 to 12 printable ASCII characters [the disk's own]")
+            ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
         skd->add_option("--fault", faults_,
                         "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
                         "medium-error, status (status, key, asc), lost, late (by), wrong-tag, twice, busy, sanitize,\n"

@@ -35,7 +35,7 @@ class Nexus;
 namespace mqblk::device::skd {
 
 struct Options {
-    std::string serial;  ///< 12 characters are shown; empty: the disk's own, or one made from its name
+    std::string serial;  ///< 1 to 12 printable ASCII characters; empty: the disk's own, or one made from its name
     Profile profile = Profile::none;
     std::uint16_t max_commands = 256;               ///< what the card says it takes; it takes 256 whatever it says
     std::uint8_t protocol = 0x10;                   ///< major and minor; drivers want major 1
@@ -45,7 +45,8 @@ struct Options {
 
 class Card final : public pci::Model, Poller {
   public:
-    /// The error names the disk and what is wrong with it: blocks must be of 512 bytes.
+    /// The error names what is wrong with the disk or an option: blocks must be of 512 bytes, 2^32 at most, and writable;
+    /// faults must be within them.
     [[nodiscard]] static Result<std::unique_ptr<Card>> create(std::shared_ptr<Device> disk, Options options);
     Card(std::shared_ptr<scsi::LogicalUnit>, Options);  ///< for create()
     ~Card() override;

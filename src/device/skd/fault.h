@@ -46,7 +46,7 @@ struct Fault {
 ///   lost, wrong-tag, twice             late      by (time)
 ///   busy, sanitize, erase, fault, restart, offline, gone        for (time)
 ///   no-answer     type (number)
-/// All but no-answer take lba and blocks, too. Numbers may be hexadecimal (0x…). The error names what is wrong and what
+/// All but no-answer take lba and blocks, too; an lba alone is one block. Numbers may be hexadecimal (0x…). The error names what is wrong and what
 /// is allowed.
 [[nodiscard]] Result<Fault> parse_fault(std::string_view text);
 
