@@ -3,6 +3,7 @@
 // Any sequence of register accesses of any width, with frames in memory so that descriptors can hit something. Each
 // step is {what, where, value}: reads, writes, passes of time, and short ways to the registers that matter. Afterwards
 // the firmware must still come up, and nothing may be left of what it took.
+#include "support/bar_fuzz.h"
 #include "support/megaraid_fuzz.h"
 #include "wire/scsi_cdb.h"
 
@@ -56,25 +57,6 @@ void prepare(test::MrFuzz& fuzz) {
     std::memcpy(fuzz.memory() + 4096, &dcmd, sizeof dcmd);
 }
 
-void access(const pci::Bar& bar, unsigned offset, unsigned width, std::uint64_t value, bool write) {
-    switch (width) {
-        case 0:
-            write ? bar.write8(offset, static_cast<std::uint8_t>(value)) : static_cast<void>(bar.read8(offset));
-            return;
-        case 1:
-            write ? bar.write16(offset & ~1u, static_cast<std::uint16_t>(value))
-                  : static_cast<void>(bar.read16(offset & ~1u));
-            return;
-        case 2:
-            write ? bar.write32(offset & ~3u, static_cast<std::uint32_t>(value))
-                  : static_cast<void>(bar.read32(offset & ~3u));
-            return;
-        default:
-            write ? bar.write64(offset & ~7u, value) : static_cast<void>(bar.read64(offset & ~7u));
-            return;
-    }
-}
-
 void step(test::MrFuzz& fuzz, const std::uint8_t* bytes) {
     std::uint32_t value = 0;
     std::memcpy(&value, bytes + 4, sizeof value);
@@ -83,11 +65,12 @@ void step(test::MrFuzz& fuzz, const std::uint8_t* bytes) {
         case 0:
         case 1: {
             const auto offset = static_cast<unsigned>(bytes[1] | bytes[2] << 8) % 0x408;
-            return access(fuzz.bar(), offset, width, value, (bytes[0] & 7) == 1);
+            return test::access_bar(fuzz.bar(), offset, width, value, (bytes[0] & 7) == 1);
         }
         case 2:
         case 3:
-            return access(fuzz.bar(), registers[bytes[1] % std::size(registers)], width, value, (bytes[0] & 7) == 3);
+            return test::access_bar(fuzz.bar(), registers[bytes[1] % std::size(registers)], width, value,
+                                    (bytes[0] & 7) == 3);
         case 4: {
             const RequestDescriptor descriptor{bytes[1], bytes[2], static_cast<std::uint16_t>(value % 10), 0, 0};
             return fuzz.bar().write64(reg::inbound_low_queue_port, std::bit_cast<std::uint64_t>(descriptor));

@@ -3,6 +3,7 @@
 // Any sequence of register accesses of any width, with a message and a list in memory so that doorbells can hit
 // something. Each step is {what, where, value}: reads, writes, passes of time, and short ways to the registers that
 // matter. Afterwards the card must still come up, and nothing may be left of what it took.
+#include "support/bar_fuzz.h"
 #include "support/skd_fuzz.h"
 #include "wire/scsi_cdb.h"
 
@@ -32,25 +33,6 @@ void prepare(test::SkdFuzz& fuzz) {
     std::memcpy(fuzz.memory() + 4096, &descriptor, sizeof descriptor);
 }
 
-void access(const pci::Bar& bar, unsigned offset, unsigned width, std::uint64_t value, bool write) {
-    switch (width) {
-        case 0:
-            write ? bar.write8(offset, static_cast<std::uint8_t>(value)) : static_cast<void>(bar.read8(offset));
-            return;
-        case 1:
-            write ? bar.write16(offset & ~1u, static_cast<std::uint16_t>(value))
-                  : static_cast<void>(bar.read16(offset & ~1u));
-            return;
-        case 2:
-            write ? bar.write32(offset & ~3u, static_cast<std::uint32_t>(value))
-                  : static_cast<void>(bar.read32(offset & ~3u));
-            return;
-        default:
-            write ? bar.write64(offset & ~7u, value) : static_cast<void>(bar.read64(offset & ~7u));
-            return;
-    }
-}
-
 void step(test::SkdFuzz& fuzz, const std::uint8_t* bytes) {
     std::uint32_t value = 0;
     std::memcpy(&value, bytes + 4, sizeof value);
@@ -59,11 +41,12 @@ void step(test::SkdFuzz& fuzz, const std::uint8_t* bytes) {
         case 0:
         case 1: {
             const auto offset = static_cast<unsigned>(bytes[1] | bytes[2] << 8) % 0x600;
-            return access(fuzz.bar(), offset, width, value, (bytes[0] & 7) == 1);
+            return test::access_bar(fuzz.bar(), offset, width, value, (bytes[0] & 7) == 1);
         }
         case 2:
         case 3:
-            return access(fuzz.bar(), registers[bytes[1] % std::size(registers)], width, value, (bytes[0] & 7) == 3);
+            return test::access_bar(fuzz.bar(), registers[bytes[1] % std::size(registers)], width, value,
+                                    (bytes[0] & 7) == 3);
         case 4:
             return fuzz.bar().write64(reg::q_command, fuzz.address(std::size_t{value} % 64 * 64) | (bytes[1] & 0x3f));
         case 5:

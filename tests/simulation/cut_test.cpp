@@ -17,7 +17,6 @@ namespace mqblk::simulation {
 namespace {
 
 using namespace std::chrono_literals;
-using fabric::Fault;
 using fabric::Way;
 
 constexpr std::uint64_t io_bytes = 64u << 10;
@@ -69,8 +68,8 @@ class Cut : public testing::TestWithParam<CutCase> {
     /// One operation, its connection struck after that many bytes of it.
     void strike(std::uint64_t after) {
         const std::uint64_t connection = world->network.connections_made() - 1;
-        Fault fault{.connection = connection, .way = GetParam().way, .kind = Fault::Kind::cut};
-        if (after % 2 == 1) fault.kind = Fault::Kind::close;
+        fabric::Fault fault{.connection = connection, .way = GetParam().way, .kind = fabric::Fault::Kind::cut};
+        if (after % 2 == 1) fault.kind = fabric::Fault::Kind::close;
         fault.after_bytes = world->network.bytes_sent(connection, fault.way) + after;
         world->network.plan(fault);
         run(GetParam().op);

@@ -9,7 +9,6 @@
 
 namespace mqblk::simulation {
 
-using device::skd::Fault;
 using device::skd::FaultKind;
 using wire::scsi::SenseKey;
 using wire::skd::DriveState;
@@ -33,13 +32,13 @@ constexpr DriveState states[] = {DriveState::busy,      DriveState::busy_erase, 
 
 }  // namespace
 
-std::vector<Fault> draw_start_faults(Random& random) {
+std::vector<device::skd::Fault> draw_start_faults(Random& random) {
     constexpr FaultKind kinds[] = {FaultKind::scsi_status, FaultKind::lost_completion,      FaultKind::late_completion,
                                    FaultKind::wrong_tag,   FaultKind::duplicate_completion, FaultKind::drive_state,
                                    FaultKind::disappear,   FaultKind::lost_message};
-    std::vector<Fault> faults;
+    std::vector<device::skd::Fault> faults;
     for (std::uint64_t left = 1 + random.below(3); left > 0; --left) {
-        Fault fault;
+        device::skd::Fault fault;
         fault.kind = kinds[random.below(std::size(kinds))];
         fault.command = random.below(8);
         fault.count = random.below(4);  // none: for ever
@@ -54,21 +53,21 @@ std::vector<Fault> draw_start_faults(Random& random) {
 }
 
 SkdFaults::SkdFaults(SkdWorld& world, SkdFaultOptions options) : world_(world), options_(options) {
-    const auto add = [this](bool wanted, std::function<void()> strike) {
-        if (wanted) kinds_.push_back(std::move(strike));
+    const auto add = [this](bool wanted, Duration longest_wait, std::function<void()> strike) {
+        if (wanted) kinds_.push_back({longest_wait, std::move(strike)});
     };
-    add(options.errors, [this] { scsi_error(); });
-    add(options.completions, [this] { completion(); });
+    add(options.errors, options.longest_interval, [this] { scsi_error(); });
+    add(options.completions, options.longest_interval, [this] { completion(); });
+    add(options.answers, options.longest_interval, [this] { inject({.kind = FaultKind::lost_message}); });
     for (const DriveState state : {DriveState::busy, DriveState::busy_erase, DriveState::busy_sanitize}) {
-        add(options.busy, [this, state] { enter(state); });
+        add(options.busy, options.longest_peace, [this, state] { enter(state); });
     }
     for (const DriveState state :
          {DriveState::fault, DriveState::offline, DriveState::fw_booting, DriveState::soft_reset}) {
-        add(options.crashes, [this, state] { enter(state); });
+        add(options.crashes, options.longest_peace, [this, state] { enter(state); });
     }
-    add(options.answers, [this] { inject({.kind = FaultKind::lost_message}); });
-    add(options.gone, [this] { pull_out(); });
-    add(options.disk_hang, [this] { hang_disk(); });
+    add(options.gone, options.longest_peace, [this] { pull_out(); });
+    add(options.disk_hang, options.longest_peace, [this] { hang_disk(); });
 }
 
 SkdFaults::~SkdFaults() {
@@ -92,18 +91,20 @@ void SkdFaults::later(Duration delay, std::function<void()> event) {
 
 void SkdFaults::schedule() {
     if (kinds_.empty()) return;
-    later(up_to(options_.longest_interval), [this] {
+    const Kind& kind = kinds_[world_.random.below(kinds_.size())];
+    later(up_to(kind.longest_wait), [this, &kind] {
         if (stopped_) return;
-        kinds_[world_.random.below(kinds_.size())]();
+        kind.strike();
         world_.wake_card();
         schedule();
     });
 }
 
-/// For commands under way. Of a card at rest its driver's next start-up would be the victim, time and again, and that
-/// gives up some time.
-void SkdFaults::inject(Fault fault) {
-    if (world_.card().in_flight() == 0) return world_.card().heal();
+/// One at a time, for commands under way. Of a card at rest its driver's next start-up would be the victim, time and
+/// again, and that gives up some time.
+void SkdFaults::inject(device::skd::Fault fault) {
+    world_.card().heal();
+    if (world_.card().in_flight() == 0) return;
     fault.count = 1 + world_.random.below(3);
     world_.tell(fmt::format("fault of kind {} strikes {} times", static_cast<unsigned>(fault.kind), fault.count));
     world_.card().inject(fault);
@@ -128,7 +129,11 @@ void SkdFaults::scsi_error() {
 void SkdFaults::completion() {
     constexpr FaultKind kinds[] = {FaultKind::lost_completion, FaultKind::late_completion, FaultKind::wrong_tag,
                                    FaultKind::duplicate_completion};
-    inject({.kind = kinds[world_.random.below(std::size(kinds))], .duration = up_to(options_.longest_delay)});
+    const FaultKind kind = kinds[world_.random.below(std::size(kinds))];
+    // A second completion finds the same tag in use again, at once or after a while.
+    const Duration most =
+        kind == FaultKind::duplicate_completion ? Duration(world_.random.below(2) * 5'000'000) : options_.longest_delay;
+    inject({.kind = kind, .duration = most == Duration{} ? most : up_to(most)});
 }
 
 void SkdFaults::enter(DriveState state) {

@@ -20,7 +20,8 @@ struct SkdFaultOptions {
     bool answers = false;      ///< of the mailbox, that get lost
     bool gone = false;         ///< out of its slot, once
     bool disk_hang = false;    ///< for a while: a reset has to wait for it
-    Duration longest_interval = std::chrono::milliseconds(300);  ///< between two strikes
+    Duration longest_interval = std::chrono::milliseconds(10);  ///< before a command is struck
+    Duration longest_peace = std::chrono::milliseconds(60);    ///< before the whole card or its disk is
     Duration longest_state = std::chrono::seconds(5);
     Duration longest_delay = std::chrono::seconds(20);  ///< of a completion: longer than the driver waits
 };
@@ -55,7 +56,11 @@ class SkdFaults {
 
     SkdWorld& world_;
     const SkdFaultOptions options_;
-    std::vector<std::function<void()>> kinds_;
+    struct Kind {
+        Duration longest_wait;
+        std::function<void()> strike;
+    };
+    std::vector<Kind> kinds_;
     bool stopped_ = false;
     bool lost_card_ = false;
     unsigned hanging_ = 0;

@@ -113,6 +113,18 @@ TEST_F(SkdFault, LostAndLateAndTwiceAndWrong) {
     EXPECT_EQ(read(0, 8, 5).tag, 5);
     EXPECT_EQ(host.wait_next(1s)->tag, 5);
 
+    inject("twice,by=2s");
+    EXPECT_EQ(read(0, 8, 6).tag, 6);
+    EXPECT_EQ(read(0, 8, 7).tag, 7);
+    EXPECT_FALSE(host.wait_next(1900ms));
+    EXPECT_EQ(host.wait_next(200ms)->tag, 6) << "a second time, later";
+    EXPECT_EQ(host.card().in_flight(), 0u);
+    inject("twice,by=2s");
+    EXPECT_EQ(read(0, 8, 8).tag, 8);
+    host.soft_reset();
+    ASSERT_TRUE(host.handshake());
+    EXPECT_FALSE(host.wait_next(5s)) << "not after a reset";
+
     inject("wrong-tag");
     host.send({{.cdb = scsiw::build_read(0, 8), .tag = 0x0406, .data = {{host.data_address(), 4096}}}});
     const auto wrong = host.wait_next();

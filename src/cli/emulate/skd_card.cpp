@@ -28,7 +28,7 @@ class SkdCard final : public EmulatedCard {
             ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
         skd->add_option("--fault", faults_,
                         "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
-                        "medium-error, status (status, key, asc), lost, late (by), wrong-tag, twice, busy, sanitize,\n"
+                        "medium-error, status (status, key, asc), lost, late (by), wrong-tag, twice (by), busy, sanitize,\n"
                         "erase, fault, restart, offline, gone (for), each also with lba and blocks; no-answer (type)")
             ->allow_extra_args(false);
         return skd;

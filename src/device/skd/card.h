@@ -126,6 +126,7 @@ class Card final : public pci::Model, Poller {
     // completions.cpp: from the disk to the ring.
     void finish(Slot& slot) noexcept;
     void tell(Slot& slot) noexcept;
+    void tell_later(Slot& slot) noexcept;
     void release(Slot& slot) noexcept;
     unsigned tell_delayed() noexcept;
     void set_due(Slot& slot) noexcept;

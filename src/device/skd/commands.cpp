@@ -130,6 +130,7 @@ bool Card::meet_faults(Slot& slot) noexcept {
                 return;
             case FaultKind::duplicate_completion:
                 slot.twice = true;
+                slot.again_after = fault.duration;
                 return;
             default:
                 striking_ = fault;

@@ -25,22 +25,24 @@ void Card::finish(Slot& slot) noexcept {
         command.transferred = 0;
     }
     if (slot.due != Time{}) [[unlikely]] {
-        if (slot.due > host_->reactor().now()) {
-            slot.hold = {};
-            slot.state = SlotState::delayed;
-            delayed_.push(slot);
-            delay_timer_.arm(host_->reactor(), delayed_.first().due);
-            return;
-        }
+        if (slot.due > host_->reactor().now()) return tell_later(slot);
     }
     tell(slot);
+}
+
+void Card::tell_later(Slot& slot) noexcept {
+    slot.hold = {};
+    slot.state = SlotState::delayed;
+    delayed_.push(slot);
+    delay_timer_.arm(host_->reactor(), delayed_.first().due);
 }
 
 void Card::tell(Slot& slot) noexcept {
     constexpr std::uint16_t nobodys = 0x5400;  // of the generation bits
     const scsi::Command& command = slot.command;
     bool stored = true;
-    const unsigned entries = slot.lost ? 0 : slot.twice ? 2 : 1;
+    const bool again_later = slot.twice && slot.again_after > Duration{};
+    const unsigned entries = slot.lost ? 0 : slot.twice && !again_later ? 2 : 1;
     const bool check = command.status == wire::scsi::Status::check_condition;
     for (unsigned i = 0; i < entries; ++i) {
         stored &= ring_.post(host_->memory(), slot.wrong_tag ? slot.tag ^ nobodys : slot.tag, command.status,
@@ -48,7 +50,13 @@ void Card::tell(Slot& slot) noexcept {
         ++counters_.completions;
         posted_ = true;
     }
-    release(slot);
+    if (again_later) [[unlikely]] {
+        slot.twice = false;
+        slot.due = host_->reactor().now() + slot.again_after;
+        tell_later(slot);
+    } else {
+        release(slot);
+    }
     if (!stored) [[unlikely]]
         fatal("S1120 model: the completion ring lies where the host has no memory");
 }

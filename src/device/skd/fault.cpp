@@ -59,7 +59,7 @@ constexpr Kind kinds[] = {
     {{"lost", "lba blocks "}, FaultKind::lost_completion},
     {{"late", "by lba blocks "}, FaultKind::late_completion},
     {{"wrong-tag", "lba blocks "}, FaultKind::wrong_tag},
-    {{"twice", "lba blocks "}, FaultKind::duplicate_completion},
+    {{"twice", "by lba blocks "}, FaultKind::duplicate_completion},
     {{"busy", "for lba blocks "}, FaultKind::drive_state, DriveState::busy},
     {{"sanitize", "for lba blocks "}, FaultKind::drive_state, DriveState::busy_sanitize},
     {{"erase", "for lba blocks "}, FaultKind::drive_state, DriveState::busy_erase},

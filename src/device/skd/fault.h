@@ -22,7 +22,7 @@ enum class FaultKind : std::uint8_t {
     lost_completion,       ///< carried out, never told
     late_completion,       ///< told `duration` later
     wrong_tag,             ///< told with a tag that nobody has
-    duplicate_completion,  ///< told twice
+    duplicate_completion,  ///< told twice, the second time `duration` later
     drive_state,           ///< the card enters `state`, for `duration`, then is online again; zero: it stays there.
                            ///< In `soft_reset` its firmware restarts, and is in state init after `duration`
     disappear,             ///< pulled out, for `duration`; zero: for good
@@ -43,7 +43,7 @@ struct Fault {
 
 /// As people write them: KIND[@COMMAND][xCOUNT][,KEY=VALUE]…, COUNT 0 for ever. Kinds and their keys:
 ///   medium-error                       status    status (number), key, asc (numbers; asc is code << 8 | qualifier)
-///   lost, wrong-tag, twice             late      by (time)
+///   lost, wrong-tag                    late, twice         by (time)
 ///   busy, sanitize, erase, fault, restart, offline, gone        for (time)
 ///   no-answer     type (number)
 /// All but no-answer take lba and blocks, too; an lba alone is one block. Numbers may be hexadecimal (0x…). The error names what is wrong and what

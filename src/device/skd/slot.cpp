@@ -30,6 +30,7 @@ Slot& SlotTable::take() noexcept {
     slot.bytes = 0;
     slot.ranges = 0;
     slot.due = {};
+    slot.again_after = {};
     return slot;
 }
 

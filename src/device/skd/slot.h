@@ -41,6 +41,7 @@ struct Slot {
     scsi::Direction direction = scsi::Direction::none;
     std::uint32_t bytes = 0;  ///< of data
     Time due{};               ///< not told before
+    Duration again_after{};   ///< told twice: the second time that much later
 
     std::span<pci::DmaSegment> range_room;
     std::span<Segment> piece_room;

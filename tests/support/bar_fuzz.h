@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An access to a BAR as a fuzzer's bytes say it.
+#pragma once
+
+#include "pci/bar.h"
+
+#include <cstdint>
+
+namespace mqblk::test {
+
+/// Reads or writes 1 << `width` bytes (8 for 3 and more) at `offset`, rounded down to a multiple of them.
+inline void access_bar(const pci::Bar& bar, unsigned offset, unsigned width, std::uint64_t value, bool write) {
+    switch (width) {
+        case 0:
+            write ? bar.write8(offset, static_cast<std::uint8_t>(value)) : static_cast<void>(bar.read8(offset));
+            return;
+        case 1:
+            write ? bar.write16(offset & ~1u, static_cast<std::uint16_t>(value))
+                  : static_cast<void>(bar.read16(offset & ~1u));
+            return;
+        case 2:
+            write ? bar.write32(offset & ~3u, static_cast<std::uint32_t>(value))
+                  : static_cast<void>(bar.read32(offset & ~3u));
+            return;
+        default:
+            write ? bar.write64(offset & ~7u, value) : static_cast<void>(bar.read64(offset & ~7u));
+            return;
+    }
+}
+
+}  // namespace mqblk::test
