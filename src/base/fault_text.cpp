@@ -40,24 +40,17 @@ Result<> parse_when(FaultText& fault, std::string_view text) {
     return {};
 }
 
-/// "lba, blocks" of a word's keys.
-std::string list_keys(const FaultWord& word) {
-    std::string list;
-    for (std::string_view rest = word.keys; !rest.empty();)
-        list += fmt::format("{}{}", list.empty() ? "" : ", ", take_until(rest, ' '));
-    return list.empty() ? "nothing" : list;
-}
-
 /// KEY=VALUE of `word`, which `fault` has not yet.
 Result<> take_pair(FaultText& fault, const FaultWord& word, std::string_view pair) {
     if (pair.empty()) {
         return fail(Errc::invalid_argument,
-                    fmt::format("a comma without KEY=VALUE after it; {} takes: {}", word.name, list_keys(word)));
+                    fmt::format("a comma without KEY=VALUE after it; {} takes: {}", word.name, list_fault_keys(word)));
     }
     std::string_view value = pair;
     const std::string_view key = take_until(value, '=');
     if (key.empty() || word.keys.find(fmt::format("{} ", key)) == std::string_view::npos)
-        return fail(Errc::invalid_argument, fmt::format("{} has no '{}'; it takes: {}", word.name, key, list_keys(word)));
+        return fail(Errc::invalid_argument,
+                    fmt::format("{} has no '{}'; it takes: {}", word.name, key, list_fault_keys(word)));
     const auto same = [key](const auto& each) { return each.first == key; };
     if (std::ranges::any_of(fault.values, same))
         return fail(Errc::invalid_argument, fmt::format("'{}' is given more than once", key));
@@ -66,6 +59,13 @@ Result<> take_pair(FaultText& fault, const FaultWord& word, std::string_view pai
 }
 
 }  // namespace
+
+std::string list_fault_keys(const FaultWord& word) {
+    std::string list;
+    for (std::string_view rest = word.keys; !rest.empty();)
+        list += fmt::format("{}{}", list.empty() ? "" : ", ", take_until(rest, ' '));
+    return list.empty() ? "nothing" : list;
+}
 
 Result<std::uint64_t> parse_fault_number(std::string_view key, std::string_view value, std::uint64_t most,
                                          std::uint64_t least) {

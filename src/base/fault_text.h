@@ -32,6 +32,9 @@ template <class Kind, std::size_t N>
     return words;
 }
 
+/// "lba, blocks": a word's keys, for people.
+[[nodiscard]] std::string list_fault_keys(const FaultWord& word);
+
 struct FaultText {
     std::size_t kind = 0;  ///< index of its word
     std::optional<std::uint64_t> command{}, count{};

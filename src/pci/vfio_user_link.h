@@ -60,6 +60,11 @@ class VfioUserLink {
     void post(wire::vfio_user::Command command, std::span<const std::byte> payload) noexcept;
 
     [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+    /// The sentence, once it is lost.
+    [[nodiscard]] std::string why_lost() const {
+        const std::lock_guard lock(mutex_);
+        return name_ + ": " + why_lost_;
+    }
     [[nodiscard]] const VfioUserVersion& server() const noexcept { return server_; }
 
     /// Memory that the server may ask for, by I/O address. To be withdrawn before it goes away.

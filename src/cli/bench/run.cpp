@@ -125,8 +125,8 @@ class Conduct {
 
 int BenchResult::exit_code() const noexcept {
     if (total.mismatches != 0) return exit_differs;
-    if (total.errors() != 0) return exit_failed;
-    return signal != 0 ? exit_signal + signal : exit_ok;
+    if (signal != 0) return exit_signal + signal;  // what failed while it was awaited is in the report
+    return total.errors() != 0 ? exit_failed : exit_ok;
 }
 
 namespace {

@@ -87,8 +87,7 @@ Fault default_fault(FaultKind kind) {
 }
 
 template <class T>
-Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to,
-                    std::uint64_t least = 0) {
+Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to, std::uint64_t least = 0) {
     const auto number = parse_fault_number(key, value, most, least);
     if (!number) return std::unexpected(number.error());
     to = static_cast<T>(*number);
@@ -121,6 +120,8 @@ Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
 Result<> check_complete(const Fault& fault, std::string_view text) {
     if (fault.kind == FaultKind::pull_disk && !fault.disk)
         return fail(Errc::invalid_argument, fmt::format("fault '{}': say which disk, as in pull,pd=2", text));
+    if (fault.kind == FaultKind::late_completion && fault.duration == Duration{})
+        return fail(Errc::invalid_argument, fmt::format("fault '{}': say how late, as in late,by=2s", text));
     if (fault.kind == FaultKind::fewer_commands && fault.commands == 0)
         return fail(Errc::invalid_argument,
                     fmt::format("fault '{}': say how many, as in fewer-commands,commands=100", text));

@@ -3,7 +3,6 @@
 // What the card is, its beginning and end, and one pass of it.
 #include "device/skd/card.h"
 
-#include "base/printable.h"
 #include "base/units.h"
 #include "device/scsi/logical_unit.h"
 #include "device/scsi/nexus.h"
@@ -11,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace mqblk::device::skd {
@@ -43,8 +41,6 @@ pci::FunctionSpec make_spec() {
     return spec;
 }
 
-constexpr std::size_t shown_serial = 12;  ///< characters, by drivers
-
 /// What the card's protocol can say of a disk, and what of the options fits it.
 Result<> check_disk(const Device& disk, const Options& options) {
     // Drivers ask for the capacity by READ CAPACITY (10), whose last LBA has 32 bits.
@@ -62,23 +58,18 @@ Result<> check_disk(const Device& disk, const Options& options) {
                                 "drivers; use one without ro=1",
                                 name));
     }
-    const auto is_shown = [](char c) { return c >= ' ' && c <= '~'; };
-    if (options.serial.size() > shown_serial || !std::ranges::all_of(options.serial, is_shown)) {
-        return fail(Errc::invalid_argument, fmt::format("serial '{}' of an S1120: must be 1 to {} printable ASCII "
-                                                        "characters",
-                                                        printable(options.serial), shown_serial));
-    }
     for (const Fault& fault : options.faults) {
         if (fault.blocks == 0 || fault.lba < disk.sectors()) continue;
-        return fail(Errc::invalid_argument, fmt::format("fault at lba={}: the last block of '{}' is {}", fault.lba, name,
-                                                        disk.sectors() - 1));
+        return fail(Errc::invalid_argument,
+                    fmt::format("fault at lba={}: the last block of '{}' is {}", fault.lba, name, disk.sectors() - 1));
     }
     return {};
 }
 
 /// As many characters as drivers show.
 std::string pad_serial(std::string serial) {
-    if (serial.size() < shown_serial) serial.resize(shown_serial, ' ');
+    constexpr std::size_t shown = 12;
+    if (serial.size() < shown) serial.resize(shown, ' ');
     return serial;
 }
 
