@@ -68,6 +68,7 @@ Result<> VfioUserLink::negotiate(bool want_posted_writes) {
     {
         const std::lock_guard lock(mutex_);
         server_ = *theirs;
+        agreed_ = true;
         posted_ = std::move(posted);
         wake_ = std::move(*wake);
     }
@@ -106,8 +107,10 @@ Result<> VfioUserLink::exchange(vu::Command command, std::uint32_t flags, std::s
                 break;
             case State::waiting:
                 if (socket_.wait(false, deadline)) continue;
-                return lose(fmt::format("its server did not answer within {} s",
-                                        std::chrono::duration_cast<std::chrono::seconds>(answer_timeout_).count()));
+                return lose(
+                    fmt::format("its server did not answer within {} s{}",
+                                std::chrono::duration_cast<std::chrono::seconds>(answer_timeout_).count(),
+                                agreed_ ? "" : "; another client may be using it, and it serves one at a time"));
             case State::closed:
                 return lose("its server is gone");
             case State::breach:

@@ -96,6 +96,7 @@ class VfioUserLink {
     PostedWriter posted_;
     std::uint16_t next_id_ = 1;
     std::string why_lost_;
+    bool agreed_ = false;  ///< on a version
     std::map<std::uint64_t, std::span<std::byte>> offered_;
 
     OwnedFd wake_;  ///< ends or reconsiders the listener's wait

@@ -124,6 +124,11 @@ Result<std::shared_ptr<Device>> open_skd_pci(Services& services, const Uri& uri,
                     fmt::format("{}: \"{}{}\" names no card; write its address as `lspci -D` prints it, as in {}",
                                 uri.scheme, uri.address, uri.path, info.example));
     }
+    const auto id = pci::read_vfio_id(uri.address);
+    if (!id) return std::unexpected(id.error().in(uri.scheme));
+    // Before anything is asked for that another card would need as well.
+    if (auto known = driver::skd::check_id(uri.address, id->vendor, id->device); !known)
+        return std::unexpected(known.error());
     return open_card(services, pci::open_vfio(uri.address), options, uri.address);
 }
 
