@@ -85,7 +85,7 @@ constexpr std::array skd_model_options{
     OptionInfo{"disk", "[URI]", "", "the device that is the card's flash, with blocks of 512 bytes"},
     OptionInfo{"profile", "none|s1120", "none", "timing: as fast as it goes, or the published figures (below)"},
     OptionInfo{"serial", "TEXT", "the disk's own", "serial number, 1 to 12 printable ASCII characters"},
-    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk emulate skd --help` says; may be repeated", true},
+    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk emulate skd --help` and docs/uris.md say; may be repeated", true},
     queue_depth_option,
     req_per_msg_option,
     sgs_option,
