@@ -93,6 +93,7 @@ class VfioUserFunction final : public Function, public BarAccess {
     std::shared_ptr<VfioUserLink> link_;
     std::mutex posted_mutex_;
     PostedWriter posted_;
+    std::shared_ptr<VfioUserLink> posting_link_;  ///< that it belongs to
     std::atomic<bool> posts_{false};  ///< then messages must not overtake: each write by message waits for its answer
     std::atomic<bool> lost_{true};
     std::mutex lost_mutex_;
@@ -141,6 +142,7 @@ VfioUserFunction::VfioUserFunction(std::string path, VfioUserClientOptions optio
 VfioUserFunction::~VfioUserFunction() {
     if (!lost()) set_bus_master(false);
     on_lost({});
+    posting_link_.reset();
     {
         const std::lock_guard lock(link_mutex_);
         link_.reset();
@@ -166,6 +168,7 @@ Result<> VfioUserFunction::open(Duration bound) {
     {
         const std::lock_guard lock(posted_mutex_);
         posted_ = link->take_posted_writer();
+        posting_link_ = posted_.mapped() ? link : nullptr;
         posts_.store(posted_.mapped());
     }
     const std::lock_guard lock(link_mutex_);
@@ -229,6 +232,7 @@ void VfioUserFunction::bar_write(unsigned bar, std::uint64_t offset, unsigned by
     PostedWriter::Push pushed{};
     {
         const std::lock_guard lock(posted_mutex_);
+        if (posting_link_ != nullptr) posting_link_->memory_stored();
         pushed = posted_.push(bar, offset, bytes, value);
     }
     if (pushed == PostedWriter::Push::queued) [[likely]]

@@ -177,6 +177,7 @@ void VfioUserLink::serve(const Message& message) {
     std::memcpy(&access, message.payload.data(), sizeof access);
     const auto data = std::span(message.payload).subspan(sizeof access);
     const auto memory = access.count <= vu::default_max_transfer_bytes ? find(access) : std::span<std::byte>();
+    static_cast<void>(memory_stored_.load(std::memory_order_acquire));
     int error = memory.empty() ? EFAULT : 0;
     if (error == 0 && data.size() != (read ? 0 : access.count)) error = EINVAL;
     std::vector<std::byte> payload;

@@ -67,6 +67,10 @@ class VfioUserLink {
     }
     [[nodiscard]] const VfioUserVersion& server() const noexcept { return server_; }
 
+    /// Before a posted write, which no lock of the link's goes with: what the caller has stored in memory is seen by
+    /// the thread that hands it to the server.
+    void memory_stored() noexcept { memory_stored_.store(true, std::memory_order_release); }
+
     /// Memory that the server may ask for, by I/O address. To be withdrawn before it goes away.
     void offer(std::uint64_t address, std::span<std::byte> memory);
     void withdraw(std::uint64_t address);
@@ -89,6 +93,7 @@ class VfioUserLink {
     const std::function<void()> on_lost_;
     std::atomic<bool> lost_{false};
     std::atomic<bool> told_{false};
+    std::atomic<bool> memory_stored_{false};
 
     mutable std::mutex mutex_;  ///< all that follows
     MessageSocket socket_;

@@ -93,6 +93,23 @@ constexpr std::array skd_model_options{
     skd_timeout_option,
 };
 
+constexpr OptionInfo megaraid_queues{"queues", "N", "1 for each CPU", "hardware queues; the firmware may have fewer"};
+constexpr OptionInfo megaraid_timeout{"timeout", "TIME", "30s", "longest time for one request before it is aborted"};
+constexpr std::array megaraid_options{megaraid_queues, megaraid_timeout};
+constexpr std::array megaraid_model_options{
+    OptionInfo{"jbod", "[URI]", "", "a device as a disk of its own; may be repeated: pd/0, pd/1, …", true},
+    OptionInfo{"ld", "[URI]", "", "a device as a volume; may be repeated: ld/0, ld/1, …", true},
+    OptionInfo{"raid", "LEVEL[xDISKS]", "0x1",
+               "what a volume is told as: RAID 0, 1, 5 or 6 of so many disks; may be repeated, for the next ones",
+               true},
+    OptionInfo{"generation", "thunderbolt|invader", "invader", "which controller: 1000:005b or 1000:005d"},
+    OptionInfo{"commands", "N", "1008", "commands that the firmware takes, 32 to 1008"},
+    OptionInfo{"fast_path", "0|1", "1", "the driver may go to disks by the RAID map"},
+    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk help emulate` says; may be repeated", true},
+    megaraid_queues,
+    megaraid_timeout,
+};
+
 constexpr std::array table{
     SchemeInfo{
         "null", "null://",
@@ -116,6 +133,17 @@ constexpr std::array table{
     SchemeInfo{"skd+pci", "skd+pci://DOMAIN:BUS:DEVICE.FUNCTION",
                "An sTec S1120 SSD in this machine, bound to vfio-pci, by its address.", "skd+pci://0000:01:00.0",
                skd_options, open_skd_pci},
+    SchemeInfo{"megaraid+model", "megaraid+model:///pd/ID or ///ld/ID",
+               "A disk or volume of a MegaRAID SAS controller modelled in this process, with any devices as its disks.",
+               "megaraid+model:///pd/0?jbod=[ram://?size=64M]", megaraid_model_options, open_megaraid_model},
+    SchemeInfo{"megaraid+vfio-user", "megaraid+vfio-user:///SOCKET/pd/ID or …/ld/ID",
+               "The same of a controller modelled by another process (`mqblk emulate megaraid`), by its vfio-user "
+               "socket.",
+               "megaraid+vfio-user:///tmp/megaraid.sock/ld/0", megaraid_options, open_megaraid_vfio_user},
+    SchemeInfo{"megaraid+pci", "megaraid+pci://DOMAIN:BUS:DEVICE.FUNCTION/pd/ID or …/ld/ID",
+               "The same of a MegaRAID SAS controller of the Fusion generation in this machine, bound to vfio-pci, by "
+               "its address.",
+               "megaraid+pci://0000:01:00.0/ld/0", megaraid_options, open_megaraid_pci},
 };
 
 }  // namespace

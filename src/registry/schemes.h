@@ -38,13 +38,16 @@ struct SchemeInfo {
 [[nodiscard]] std::string describe_schemes(bool markdown);
 
 // The openers, by file.
-Result<std::shared_ptr<Device>> open_null(Services&, const Uri&, const SchemeInfo&);           // open_local.cpp
-Result<std::shared_ptr<Device>> open_ram(Services&, const Uri&, const SchemeInfo&);            // open_local.cpp
-Result<std::shared_ptr<Device>> open_file(Services&, const Uri&, const SchemeInfo&);           // open_local.cpp
-Result<std::shared_ptr<Device>> open_nvme_tcp(Services&, const Uri&, const SchemeInfo&);       // open_nvme.cpp
-Result<std::shared_ptr<Device>> open_nvme_loop(Services&, const Uri&, const SchemeInfo&);      // open_nvme.cpp
-Result<std::shared_ptr<Device>> open_skd_model(Services&, const Uri&, const SchemeInfo&);      // open_skd.cpp
-Result<std::shared_ptr<Device>> open_skd_vfio_user(Services&, const Uri&, const SchemeInfo&);  // open_skd.cpp
-Result<std::shared_ptr<Device>> open_skd_pci(Services&, const Uri&, const SchemeInfo&);        // open_skd.cpp
+Result<std::shared_ptr<Device>> open_null(Services&, const Uri&, const SchemeInfo&);            // open_local.cpp
+Result<std::shared_ptr<Device>> open_ram(Services&, const Uri&, const SchemeInfo&);             // open_local.cpp
+Result<std::shared_ptr<Device>> open_file(Services&, const Uri&, const SchemeInfo&);            // open_local.cpp
+Result<std::shared_ptr<Device>> open_nvme_tcp(Services&, const Uri&, const SchemeInfo&);        // open_nvme.cpp
+Result<std::shared_ptr<Device>> open_nvme_loop(Services&, const Uri&, const SchemeInfo&);       // open_nvme.cpp
+Result<std::shared_ptr<Device>> open_skd_model(Services&, const Uri&, const SchemeInfo&);       // open_skd.cpp
+Result<std::shared_ptr<Device>> open_skd_vfio_user(Services&, const Uri&, const SchemeInfo&);   // open_skd.cpp
+Result<std::shared_ptr<Device>> open_skd_pci(Services&, const Uri&, const SchemeInfo&);         // open_skd.cpp
+Result<std::shared_ptr<Device>> open_megaraid_model(Services&, const Uri&, const SchemeInfo&);  // open_megaraid.cpp
+Result<std::shared_ptr<Device>> open_megaraid_vfio_user(Services&, const Uri&, const SchemeInfo&);
+Result<std::shared_ptr<Device>> open_megaraid_pci(Services&, const Uri&, const SchemeInfo&);
 
 }  // namespace mqblk::registry

@@ -112,6 +112,7 @@ TEST_F(EmulateTest, AControllerInJsonAndRefused) {
     Running server({"emulate", "megaraid", "--socket", socket_, "--ld", "5=null://?size=1G", "--json"});
     const auto report = nlohmann::json::parse(server.wait_for_line("{"));
     EXPECT_EQ(report["model"], "megaraid");
+    EXPECT_EQ(report["uri"], "megaraid+vfio-user://" + socket_ + "/ld/0");
     EXPECT_EQ(report["volumes"][0]["raid"], "RAID 5 of 3 disks");
     EXPECT_EQ(report["volumes"][0]["bytes"], 1u << 30);
     EXPECT_EQ(server.end(SIGINT), 0);

@@ -21,7 +21,7 @@ struct SkdFaultOptions {
     bool gone = false;         ///< out of its slot, once
     bool disk_hang = false;    ///< for a while: a reset has to wait for it
     Duration longest_interval = std::chrono::milliseconds(10);  ///< before a command is struck
-    Duration longest_peace = std::chrono::milliseconds(60);    ///< before the whole card or its disk is
+    Duration longest_peace = std::chrono::milliseconds(60);     ///< before the whole card or its disk is
     Duration longest_state = std::chrono::seconds(5);
     Duration longest_delay = std::chrono::seconds(20);  ///< of a completion: longer than the driver waits
 };

@@ -8,7 +8,6 @@ namespace {
 
 using scsiw::PageControl;
 using scsiw::SenseKey;
-using scsiw::Status;
 namespace asc = scsiw::asc;
 namespace vpd = scsiw::vpd;
 namespace mode_page = scsiw::mode_page;
@@ -44,7 +43,7 @@ TEST(ScsiControl, VitalProductData) {
     EXPECT_EQ(pages.command.transferred, 4u + pages.byte(3));
     for (unsigned i = 0; i < pages.byte(3); ++i) {
         const auto& page = disk.run(scsiw::build_inquiry_page(pages.byte(4 + i), 512));
-        EXPECT_EQ(page.command.status, Status::good);
+        EXPECT_EQ(page.command.status, scsiw::Status::good);
         EXPECT_EQ(page.byte(1), pages.byte(4 + i));
         EXPECT_EQ(page.command.transferred, 4u + page.get<be16>(2)) << int{page.byte(1)};
     }
@@ -118,13 +117,13 @@ TEST(ScsiControl, ModeSelectChangesWhatItMayAndTellsTheOthers) {
     std::memcpy(list.data() + 8, &block, sizeof block);
     std::memcpy(list.data() + 16, &page, sizeof page);
     const auto select = scsiw::build_mode_select_10(static_cast<std::uint16_t>(list.size()));
-    EXPECT_EQ(disk.status(select, list), Status::good);
+    EXPECT_EQ(disk.status(select, list), scsiw::Status::good);
     EXPECT_FALSE(disk.unit->write_cache());
-    EXPECT_EQ(disk.status(scsiw::build_test_unit_ready()), Status::good) << "who changed it knows";
+    EXPECT_EQ(disk.status(scsiw::build_test_unit_ready()), scsiw::Status::good) << "who changed it knows";
     auto& told = disk.start_on(*other, scsiw::build_test_unit_ready());
     EXPECT_EQ(told.command.sense.key, SenseKey::unit_attention);
     EXPECT_EQ(told.command.sense.code, asc::mode_parameters_changed);
-    EXPECT_EQ(disk.start_on(*other, scsiw::build_test_unit_ready()).command.status, Status::good) << "once";
+    EXPECT_EQ(disk.start_on(*other, scsiw::build_test_unit_ready()).command.status, scsiw::Status::good) << "once";
 
     // Fields that cannot be changed, other block sizes, pages that are not there, lists that end too early.
     Bytes wrong = list;
@@ -136,10 +135,10 @@ TEST(ScsiControl, ModeSelectChangesWhatItMayAndTellsTheOthers) {
     wrong = list;
     wrong[16] = std::byte{0x1c};
     EXPECT_EQ(disk.run(select, wrong).command.sense.code, asc::invalid_field_in_parameter_list);
-    EXPECT_EQ(disk.run(scsiw::build_mode_select_10(20), list).command.status, Status::check_condition);
+    EXPECT_EQ(disk.run(scsiw::build_mode_select_10(20), list).command.status, scsiw::Status::check_condition);
     EXPECT_EQ(disk.run(scsiw::build_mode_select_10(17), list).command.sense.code, asc::parameter_list_length_error);
     EXPECT_EQ(disk.run(scsiw::build_mode_select_6(2), list).command.sense.code, asc::parameter_list_length_error);
-    EXPECT_EQ(disk.status(scsiw::build_mode_select_10(0)), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_mode_select_10(0)), scsiw::Status::good);
     auto cdb = select;
     cdb[1] = 0x11;  // SP: nothing is saved
     disk.expect_field(cdb, 1, list);
@@ -155,7 +154,7 @@ TEST(ScsiControl, SenseInTheFormatThatWasChosen) {
     auto& fixed = disk.run(scsiw::build_read(1 << 30, 1));
     EXPECT_EQ(disk.nexus->build_sense(fixed.command, bytes), 18u);
     EXPECT_EQ(bytes[0], 0xf0);
-    ASSERT_EQ(disk.status(scsiw::build_mode_select_6(16), list), Status::good);
+    ASSERT_EQ(disk.status(scsiw::build_mode_select_6(16), list), scsiw::Status::good);
     auto& descriptor = disk.run(scsiw::build_read(1 << 30, 1));
     const std::size_t used = disk.nexus->build_sense(descriptor.command, bytes);
     EXPECT_EQ(bytes[0], 0x72);
@@ -167,9 +166,10 @@ TEST(ScsiControl, AChangeOfCapacityIsAttended) {
     auto device = ScsiDisk::ram(1 << 20);
     ScsiDisk disk(device);
     ASSERT_TRUE(driver::ram::resize(*device, 2 << 20));
-    EXPECT_EQ(disk.status(scsiw::build_inquiry(36)), Status::good) << "INQUIRY is answered, and leaves it pending";
+    EXPECT_EQ(disk.status(scsiw::build_inquiry(36)), scsiw::Status::good)
+        << "INQUIRY is answered, and leaves it pending";
     disk.expect_sense(scsiw::build_read(0, 1), SenseKey::unit_attention, asc::capacity_changed);
-    EXPECT_EQ(disk.status(scsiw::build_read(3000, 1)), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_read(3000, 1)), scsiw::Status::good);
     ASSERT_TRUE(driver::ram::resize(*device, 1 << 20));
     const auto& sense = disk.run(scsiw::build_request_sense(18));
     EXPECT_EQ(sense.byte(2), 6);
@@ -180,7 +180,7 @@ TEST(ScsiControl, AChangeOfCapacityIsAttended) {
     quiet.attentions = false;
     ScsiDisk other(device, quiet);
     ASSERT_TRUE(driver::ram::resize(*device, 2 << 20));
-    EXPECT_EQ(other.status(scsiw::build_read(3000, 1)), Status::good);
+    EXPECT_EQ(other.status(scsiw::build_read(3000, 1)), scsiw::Status::good);
 }
 
 TEST(ScsiControl, AttentionsAreToldInOrderAndOnce) {
@@ -189,25 +189,25 @@ TEST(ScsiControl, AttentionsAreToldInOrderAndOnce) {
     for (unsigned i = 0; i < 8; ++i)
         disk.expect_sense(scsiw::build_test_unit_ready(), SenseKey::unit_attention,
                           static_cast<std::uint16_t>(0x2900 + i));
-    EXPECT_EQ(disk.status(scsiw::build_test_unit_ready()), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_test_unit_ready()), scsiw::Status::good);
 }
 
 TEST(ScsiControl, StoppedMeansNotReady) {
     ScsiDisk disk(ScsiDisk::ram());
-    EXPECT_EQ(disk.status(scsiw::build_start_stop_unit(false)), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_start_stop_unit(false)), scsiw::Status::good);
     disk.expect_sense(scsiw::build_test_unit_ready(), SenseKey::not_ready, asc::initializing_command_required);
     disk.expect_sense(scsiw::build_read(0, 1), SenseKey::not_ready, asc::initializing_command_required);
-    EXPECT_EQ(disk.status(scsiw::build_inquiry(36)), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_inquiry(36)), scsiw::Status::good);
     EXPECT_EQ(disk.run(scsiw::build_request_sense(18)).byte(2), 2);
-    EXPECT_EQ(disk.status(scsiw::build_start_stop_unit(true)), Status::good);
-    EXPECT_EQ(disk.status(scsiw::build_read(0, 1)), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_start_stop_unit(true)), scsiw::Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_read(0, 1)), scsiw::Status::good);
 }
 
 TEST(ScsiControl, ARemovedDiskIsNotReady) {
     ScsiDisk disk(ScsiDisk::ram());
     disk.device->remove();
     disk.expect_sense(scsiw::build_read(0, 1), SenseKey::not_ready, asc::medium_not_present);
-    EXPECT_EQ(disk.status(scsiw::build_inquiry(36)), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_inquiry(36)), scsiw::Status::good);
 }
 
 TEST(ScsiControl, LunsAndBuffers) {
@@ -216,7 +216,7 @@ TEST(ScsiControl, LunsAndBuffers) {
     EXPECT_EQ(luns.get<be32>(), 8u);
     EXPECT_EQ(luns.command.transferred, 16u);
     const Bytes data = scsi_pattern(512, 6);
-    EXPECT_EQ(disk.status(scsiw::build_write_buffer(512), data), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_write_buffer(512), data), scsiw::Status::good);
     EXPECT_EQ(disk.run(scsiw::build_read_buffer(512)).data, data);
     auto cdb = scsiw::build_read_buffer(4);
     cdb[1] = 3;

@@ -9,7 +9,6 @@ namespace {
 
 using scsiw::BlockCdb;
 using scsiw::SenseKey;
-using scsiw::Status;
 namespace asc = scsiw::asc;
 namespace opcode = scsiw::opcode;
 
@@ -24,11 +23,11 @@ TEST(ScsiDisk, EveryReadAndWriteReachesTheSameBlocks) {
         for (const std::uint8_t write : {opcode::write_6, opcode::write_10, opcode::write_12, opcode::write_16}) {
             const Bytes data = scsi_pattern(block * 3, lba);
             auto& written = disk.run(blocks(write, lba, 3), data);
-            EXPECT_EQ(written.command.status, Status::good);
+            EXPECT_EQ(written.command.status, scsiw::Status::good);
             EXPECT_EQ(written.command.transferred, block * 3);
             for (const std::uint8_t read : {opcode::read_6, opcode::read_10, opcode::read_12, opcode::read_16}) {
                 auto& back = disk.run(blocks(read, lba, 3));
-                EXPECT_EQ(back.command.status, Status::good);
+                EXPECT_EQ(back.command.status, scsiw::Status::good);
                 EXPECT_EQ(back.command.transferred, block * 3);
                 EXPECT_EQ(back.data, data) << int{write} << " " << int{read};
             }
@@ -49,13 +48,13 @@ TEST(ScsiDisk, ARead6OfZeroIs256Blocks) {
 TEST(ScsiDisk, ADeviceThatReadsNothingReadsAsZeroes) {
     ScsiDisk disk(driver::null::open({.bytes = 1 << 20, .disk = {}}).value());
     const auto& read = disk.run(blocks(opcode::read_10, 3, 16), scsi_pattern(16 * 512, 7));
-    EXPECT_EQ(read.command.status, Status::good);
+    EXPECT_EQ(read.command.status, scsiw::Status::good);
     EXPECT_EQ(read.data, Bytes(16 * 512));
 }
 
 TEST(ScsiDisk, RangesAreChecked) {
     ScsiDisk disk(ScsiDisk::ram(1 << 20));  // 2,048 blocks
-    EXPECT_EQ(disk.status(blocks(opcode::read_10, 2040, 8)), Status::good);
+    EXPECT_EQ(disk.status(blocks(opcode::read_10, 2040, 8)), scsiw::Status::good);
     struct Case {
         std::uint8_t operation;
         std::uint64_t lba;
@@ -109,9 +108,9 @@ TEST(ScsiDisk, RefusalsPointAtTheField) {
 TEST(ScsiDisk, LessDataThanAskedForMovesWholeBlocks) {
     ScsiDisk disk(ScsiDisk::ram());
     const Bytes data = scsi_pattern(4096, 9);
-    ASSERT_EQ(disk.status(blocks(opcode::write_10, 0, 8), data), Status::good);
+    ASSERT_EQ(disk.status(blocks(opcode::write_10, 0, 8), data), scsiw::Status::good);
     auto& read = disk.run(blocks(opcode::read_10, 0, 8), {}, 1024);
-    EXPECT_EQ(read.command.status, Status::good);
+    EXPECT_EQ(read.command.status, scsiw::Status::good);
     EXPECT_EQ(read.command.transferred, 1024u);
     EXPECT_TRUE(std::equal(read.data.begin(), read.data.end(), data.begin()));
     EXPECT_EQ(disk.run(blocks(opcode::read_10, 0, 8), {}, 0).command.transferred, 0u);
@@ -124,9 +123,9 @@ TEST(ScsiDisk, LessDataThanAskedForMovesWholeBlocks) {
 TEST(ScsiDisk, VerifyReadsAndCompares) {
     ScsiDisk disk(ScsiDisk::ram());
     Bytes data = scsi_pattern(300 * 512, 4);
-    ASSERT_EQ(disk.status(blocks(opcode::write_10, 50, 300), data), Status::good);
-    EXPECT_EQ(disk.status(blocks(opcode::verify_10, 50, 300)), Status::good);
-    EXPECT_EQ(disk.status(blocks(opcode::verify_10, 50, 300, scsiw::block_byte_check), data), Status::good);
+    ASSERT_EQ(disk.status(blocks(opcode::write_10, 50, 300), data), scsiw::Status::good);
+    EXPECT_EQ(disk.status(blocks(opcode::verify_10, 50, 300)), scsiw::Status::good);
+    EXPECT_EQ(disk.status(blocks(opcode::verify_10, 50, 300, scsiw::block_byte_check), data), scsiw::Status::good);
     data[299 * 512 + 7] ^= std::byte{1};
     const auto& differs = disk.run(blocks(opcode::verify_16, 50, 300, scsiw::block_byte_check), data);
     EXPECT_EQ(differs.command.sense.key, SenseKey::miscompare);
@@ -137,7 +136,7 @@ TEST(ScsiDisk, VerifyReadsAndCompares) {
         many.push_back(&disk.start(blocks(opcode::verify_12, 50, 300, scsiw::block_byte_check), data));
     for (ScsiExchange* exchange : many) {
         disk.finish(*exchange);
-        EXPECT_EQ(exchange->command.status, Status::good);
+        EXPECT_EQ(exchange->command.status, scsiw::Status::good);
     }
     EXPECT_EQ(disk.nexus->outstanding(), 0u);
 }
@@ -150,11 +149,12 @@ TEST(ScsiDisk, WriteSameWritesTheBlockEverywhere) {
         device->core().update(limits, device->sectors(), false);
         ScsiDisk disk(device);
         const Bytes full = scsi_pattern(2000 * 512, 2);
-        ASSERT_EQ(disk.status(blocks(opcode::write_10, 0, 2000), full), Status::good);
+        ASSERT_EQ(disk.status(blocks(opcode::write_10, 0, 2000), full), scsiw::Status::good);
         const Bytes block = scsi_pattern(512, 8);
-        EXPECT_EQ(disk.status(blocks(opcode::write_same_10, 100, 300), block), Status::good);
-        EXPECT_EQ(disk.status(blocks(opcode::write_same_16, 500, 400, scsiw::block_unmap), Bytes(512)), Status::good);
-        EXPECT_EQ(disk.status(blocks(opcode::write_same_16, 1000, 2, scsiw::block_no_data)), Status::good);
+        EXPECT_EQ(disk.status(blocks(opcode::write_same_10, 100, 300), block), scsiw::Status::good);
+        EXPECT_EQ(disk.status(blocks(opcode::write_same_16, 500, 400, scsiw::block_unmap), Bytes(512)),
+                  scsiw::Status::good);
+        EXPECT_EQ(disk.status(blocks(opcode::write_same_16, 1000, 2, scsiw::block_no_data)), scsiw::Status::good);
         const auto& read = disk.run(blocks(opcode::read_10, 0, 2000));
         for (unsigned i = 0; i < 2000; ++i) {
             Bytes expected(full.begin() + i * 512, full.begin() + (i + 1) * 512);
@@ -184,9 +184,9 @@ TEST(ScsiDisk, UnmapDiscardsItsRanges) {
     ScsiDisk disk(ScsiDisk::ram());
     ASSERT_TRUE(disk.unit->can_unmap());
     const Bytes full = scsi_pattern(64 * 512, 3);
-    ASSERT_EQ(disk.status(blocks(opcode::write_10, 0, 64), full), Status::good);
+    ASSERT_EQ(disk.status(blocks(opcode::write_10, 0, 64), full), scsiw::Status::good);
     Bytes list = unmap_list({{8, 8}, {0, 0}, {32, 16}});
-    EXPECT_EQ(disk.status(scsiw::build_unmap(56), list), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_unmap(56), list), scsiw::Status::good);
     const auto& read = disk.run(blocks(opcode::read_10, 0, 64));
     for (unsigned i = 0; i < 64; ++i) {
         const bool gone = (i >= 8 && i < 16) || (i >= 32 && i < 48);
@@ -194,7 +194,7 @@ TEST(ScsiDisk, UnmapDiscardsItsRanges) {
                                       [](std::byte b) { return b == std::byte{0}; });
         EXPECT_EQ(zero, gone) << i;
     }
-    EXPECT_EQ(disk.status(scsiw::build_unmap(0)), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_unmap(0)), scsiw::Status::good);
     EXPECT_EQ(disk.run(scsiw::build_unmap(7), Bytes(7)).command.sense.code, asc::parameter_list_length_error);
     // One bad range, and none of them is touched.
     list = unmap_list({{0, 8}, {1 << 30, 8}});
@@ -203,7 +203,7 @@ TEST(ScsiDisk, UnmapDiscardsItsRanges) {
     // A header that promises more than came.
     list = unmap_list({{0, 8}, {8, 8}});
     list.resize(24);
-    EXPECT_EQ(disk.run(scsiw::build_unmap(24), list).command.status, Status::good);
+    EXPECT_EQ(disk.run(scsiw::build_unmap(24), list).command.status, scsiw::Status::good);
     EXPECT_EQ(disk.run(scsiw::build_unmap(40), list).command.sense.code, asc::parameter_list_length_error);
     list = unmap_list(std::vector<std::pair<std::uint64_t, std::uint32_t>>(257, {0, 1}));
     EXPECT_EQ(disk.run(scsiw::build_unmap(static_cast<std::uint16_t>(list.size())), list).command.sense.code,
@@ -253,7 +253,7 @@ TEST(ScsiDisk, FailuresOfTheDeviceBecomeSense) {
         disk.expect_sense(blocks(opcode::write_same_10, 5, 1000), c.key, c.write, Bytes(512, std::byte{1}));
     }
     failing.bench.driver->result = [](const block::Request&) { return protection; };
-    EXPECT_EQ(disk.status(blocks(opcode::read_10, 0, 1)), Status::reservation_conflict);
+    EXPECT_EQ(disk.status(blocks(opcode::read_10, 0, 1)), scsiw::Status::reservation_conflict);
 }
 
 TEST(ScsiDisk, FuaAndTheWriteCache) {
@@ -274,7 +274,7 @@ TEST(ScsiDisk, FuaAndTheWriteCache) {
     Bytes list(4 + 20);
     scsiw::CachingPage page;
     std::memcpy(list.data() + 4, &page, sizeof page);
-    ASSERT_EQ(disk.status(scsiw::build_mode_select_6(24), list), Status::good);
+    ASSERT_EQ(disk.status(scsiw::build_mode_select_6(24), list), scsiw::Status::good);
     (void)disk.run(blocks(opcode::write_10, 0, 1), Bytes(512));
     EXPECT_EQ(last_flags(), bio_fua);
 }
@@ -301,7 +301,7 @@ TEST(ScsiDisk, ReadOnlyDisks) {
     disk.expect_sense(blocks(opcode::write_10, 0, 1), SenseKey::data_protect, asc::write_protected);
     disk.expect_sense(blocks(opcode::write_same_10, 0, 1), SenseKey::data_protect, asc::write_protected);
     EXPECT_EQ(disk.run(scsiw::build_mode_sense_6(scsiw::mode_page::all, 255)).byte(2) & 0x80, 0x80);
-    EXPECT_EQ(disk.status(blocks(opcode::read_10, 0, 1)), Status::good);
+    EXPECT_EQ(disk.status(blocks(opcode::read_10, 0, 1)), scsiw::Status::good);
 }
 
 }  // namespace

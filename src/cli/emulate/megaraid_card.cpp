@@ -4,12 +4,14 @@
 #include "cli/emulate/card.h"
 #include "cli/numbers.h"
 #include "device/megaraid/controller.h"
+#include "registry/uri.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cctype>
+#include <filesystem>
 #include <utility>
 
 namespace mqblk::cli {
@@ -21,7 +23,13 @@ namespace mr = device::megaraid;
 class MegaraidCard final : public EmulatedCard {
   public:
     std::string name() const override { return "megaraid"; }
-    std::string uri(const std::string&) const override { return {}; }
+    std::string uri(const std::string& socket) const override {
+        if (disks_.empty() && volumes_.empty()) return {};
+        registry::Uri uri;
+        uri.scheme = "megaraid+vfio-user";
+        uri.path = std::filesystem::absolute(socket).lexically_normal().string() + (disks_.empty() ? "/ld/0" : "/pd/0");
+        return uri.to_string();
+    }
     CLI::App* declare(CLI::App& parent) override {
         auto* card = parent.add_subcommand(name(), "A MegaRAID SAS controller, for Linux's megaraid_sas driver");
         card->add_option("--jbod", jbods_, "A device as a disk of its own, may be repeated")->allow_extra_args(false);

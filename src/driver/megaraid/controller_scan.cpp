@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the firmware tells: of itself, its disks and volumes, its maps. What is new is asked about itself, what is gone
+// is removed, what has changed its size says so.
+#include "base/log.h"
+#include "block/device_core.h"
+#include "block/queue.h"
+#include "driver/megaraid/controller.h"
+#include "wire/megaraid_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mqblk::driver::megaraid {
+
+using namespace wire::megaraid;
+
+namespace {
+
+constexpr std::uint32_t pd_list_bytes = sizeof(ListHeader) + max_physical_disks * sizeof(PdAddress);
+constexpr std::uint8_t direct_access_device = 0;
+constexpr std::uint64_t sge_bytes_counted = 4096;
+
+}  // namespace
+
+Task<Result<Outcome>> Controller::ask(const char* what, std::uint32_t opcode, Mailbox mailbox, std::uint32_t bytes) {
+    std::memset(work_.data(), 0, bytes);
+    const Outcome outcome =
+        co_await internal_.dcmd(opcode, mailbox, {.address = work_.address(), .bytes = bytes}, options_.dcmd_bound);
+    if (outcome.ok()) co_return outcome;
+    if (outcome.end == Outcome::End::answered)
+        co_return fail(Errc::protocol, fmt::format("{}: the firmware refuses to tell {}, with status {:#04x}", name(),
+                                                   what, outcome.status));
+    if (outcome.end == Outcome::End::lost)
+        co_return fail(
+            Errc::io,
+            fmt::format("{}: the firmware fails when it is to tell {}; try again, or power-cycle it", name(), what));
+    co_return fail(Errc::timed_out,
+                   fmt::format("{}: the firmware does not tell {} in time; power-cycle it", name(), what));
+}
+
+Task<Result<>> Controller::read_controller_info() {
+    Mailbox mailbox;
+    mailbox.bytes[0] = 1;
+    auto told = co_await ask("what it is", dcmd::ctrl_get_info, mailbox, sizeof(ControllerInfo));
+    if (!told) co_return std::unexpected(told.error());
+    const std::lock_guard lock(mutex_);
+    std::memcpy(&info_, work_.data(), sizeof info_);
+    extended_ = (info_.adapter_operations3 & operation3_max_ext_lds) != 0;
+    if (max_bytes_ != 0) co_return Result<>{};  // devices have been told
+    std::uint64_t most = std::uint64_t{limits_.sges} * sge_bytes_counted;
+    if (info_.max_request_sectors != 0) most = std::min<std::uint64_t>(most, 512ull * info_.max_request_sectors);
+    if (info_.max_strips_per_io != 0 && info_.min_strip_shift < 32)
+        most = std::min<std::uint64_t>(most, (512ull << info_.min_strip_shift) * info_.max_strips_per_io);
+    max_bytes_ = static_cast<std::uint32_t>(std::max(most / sge_bytes_counted, std::uint64_t{1}) * sge_bytes_counted);
+    co_return Result<>{};
+}
+
+Task<Result<>> Controller::read_maps() {
+    Mailbox mailbox;
+    mailbox.bytes[2] = extended_ ? 1 : 0;
+    const std::uint32_t ld_bytes = extended_ ? extended_map_bytes : legacy_map_bytes(max_volumes_legacy);
+    const Outcome ld = co_await internal_.dcmd(dcmd::ld_map_get_info, mailbox,
+                                               {.address = ld_map_.address(), .bytes = ld_bytes}, options_.dcmd_bound);
+    if (ld.end != Outcome::End::answered)
+        co_return fail(
+            Errc::timed_out,
+            fmt::format("{}: the firmware does not tell its map of volumes in time; power-cycle it", name()));
+    // Without a map all goes through the firmware.
+    ld_map_wanted_ = ld.ok();
+    if (ld.ok()) take_ld_map(ld_map_.span().first(ld_bytes));
+    pd_map_wanted_ = (info_.adapter_operations3 & operation3_jbod_sequence_numbers) != 0;
+    if (pd_map_wanted_) {
+        const Outcome pd = co_await internal_.dcmd(
+            dcmd::system_pd_map_get_info, {}, {.address = pd_map_.address(), .bytes = pd_map_bytes(max_physical_disks)},
+            options_.dcmd_bound);
+        if (pd.end != Outcome::End::answered)
+            co_return fail(
+                Errc::timed_out,
+                fmt::format("{}: the firmware does not tell its map of disks in time; power-cycle it", name()));
+        pd_map_wanted_ = pd.ok();
+        if (pd.ok()) take_pd_map(pd_map_.span().first(pd_map_bytes(max_physical_disks)));
+    }
+    set_routes();
+    co_return Result<>{};
+}
+
+void Controller::take_ld_map(std::span<const std::byte> bytes) {
+    std::vector<std::byte> copy(bytes.begin(), bytes.end());
+    const auto view = extended_ ? decode_extended_map(copy) : decode_legacy_map(copy);
+    if (!view) {
+        log_limited("megaraid: map", fmt::format("{}: its map of volumes contradicts itself: all I/O to volumes goes "
+                                                 "through the firmware",
+                                                 name()));
+        copy.clear();
+    }
+    const std::lock_guard lock(mutex_);
+    ld_map_copy_ = std::move(copy);
+}
+
+void Controller::take_pd_map(std::span<const std::byte> bytes) {
+    std::vector<std::byte> copy(bytes.begin(), bytes.end());
+    if (!decode_pd_map(copy)) copy.clear();
+    const std::lock_guard lock(mutex_);
+    pd_map_copy_ = std::move(copy);
+}
+
+/// Everyone's way, by the maps as they are now.
+void Controller::set_routes() {
+    const auto ld = extended_ ? decode_extended_map(ld_map_copy_) : decode_legacy_map(ld_map_copy_);
+    const auto pd = decode_pd_map(pd_map_copy_).value_or(std::span<const PdSequence>{});
+    hold();
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto& unit : units_) {
+            unit->route = unit->kind() == Kind::disk ? route_of_disk(pd, unit->id())
+                                                     : route_of_volume(ld.value_or(MapView{}), unit->id());
+        }
+    }
+    release();
+}
+
+Task<Result<std::vector<std::uint16_t>>> Controller::list_disks() {
+    Mailbox mailbox;
+    mailbox.bytes[0] = static_cast<std::uint8_t>(PdQuery::exposed_to_host);
+    auto told = co_await ask("its disks", dcmd::pd_list_query, mailbox, pd_list_bytes);
+    if (!told) co_return std::unexpected(told.error());
+    const auto list = decode_pd_list(work_.span().first(pd_list_bytes));
+    if (!list) co_return fail(Errc::protocol, fmt::format("{}: its list of disks is longer than it may be", name()));
+    std::vector<std::uint16_t> ids;
+    for (const PdAddress& each : *list)
+        if (each.scsi_type == direct_access_device && each.device_id < max_physical_disks)
+            ids.push_back(each.device_id);
+    co_return ids;
+}
+
+Task<Result<std::vector<std::uint16_t>>> Controller::list_volumes() {
+    const unsigned most = extended_ ? max_volumes : max_volumes_legacy;
+    Mailbox mailbox;
+    mailbox.bytes[0] = static_cast<std::uint8_t>(LdQuery::exposed_to_host);
+    mailbox.bytes[2] = extended_ ? 1 : 0;
+    const std::uint32_t bytes = target_list_bytes(most);
+    auto told = co_await ask("its volumes", dcmd::ld_list_query, mailbox, bytes);
+    if (!told) co_return std::unexpected(told.error());
+    const auto list = decode_target_list(work_.span().first(bytes), most);
+    if (!list) co_return fail(Errc::protocol, fmt::format("{}: its list of volumes is longer than it may be", name()));
+    co_return std::vector<std::uint16_t>(list->begin(), list->end());
+}
+
+Task<Result<>> Controller::scan() {
+    auto disks = co_await list_disks();
+    if (!disks) co_return std::unexpected(disks.error());
+    auto volumes = co_await list_volumes();
+    if (!volumes) co_return std::unexpected(volumes.error());
+    co_await take_present(Kind::disk, std::move(*disks));
+    co_await take_present(Kind::volume, std::move(*volumes));
+    co_return Result<>{};
+}
+
+Unit* Controller::find_unit(Kind kind, unsigned id) const noexcept {
+    for (const auto& unit : units_)
+        if (unit->kind() == kind && unit->id() == id) return unit.get();
+    return nullptr;
+}
+
+Unit& Controller::unit_for(Kind kind, std::uint16_t id) {
+    if (Unit* const known = find_unit(kind, id); known != nullptr) return *known;
+    auto unit = std::make_unique<Unit>();
+    unit->route.id = id;
+    unit->route.kind = kind;
+    {
+        const std::lock_guard lock(mutex_);
+        units_.push_back(std::move(unit));
+    }
+    set_routes();
+    return *units_.back();
+}
+
+Task<void> Controller::take_present(Kind kind, std::vector<std::uint16_t> ids) {
+    std::vector<std::shared_ptr<Device>> gone;
+    for (const auto& unit : units_) {
+        if (unit->kind() != kind || !unit->present || std::ranges::find(ids, unit->id()) != ids.end()) continue;
+        const std::lock_guard lock(mutex_);
+        unit->present = unit->known = false;
+        if (auto device = unit->device.lock()) gone.push_back(std::move(device));
+        unit->device.reset();
+    }
+    for (const auto& device : gone) device->remove();
+    for (const std::uint16_t id : ids) {
+        Unit& unit = unit_for(kind, id);
+        if (!co_await ask_unit(unit)) continue;
+        {
+            const std::lock_guard lock(mutex_);
+            unit.present = unit.known = true;
+        }
+        update_device(unit);
+    }
+}
+
+/// If somebody has it open: what it says now.
+void Controller::update_device(Unit& unit) {
+    const auto device = unit.device.lock();
+    const std::uint64_t sectors = unit.facts.blocks << unit.block_shift;
+    if (device == nullptr || device->sectors() == sectors) return;
+    block::update_disk(*device, device->core().disk_limits(), sectors, unit.facts.read_only);
+}
+
+}  // namespace mqblk::driver::megaraid

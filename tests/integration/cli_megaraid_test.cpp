@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program with disks and volumes of MegaRAID controllers: served by one process to another, whose data stay when it
+// has gone, modelled in its own, and refusals in one sentence.
+#include "program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+
+namespace mqblk::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string numbered_lines(std::size_t bytes) {
+    std::string text;
+    for (unsigned i = 0; text.size() < bytes; ++i) text += std::to_string(i * 2654435761u) + "\n";
+    text.resize(bytes);
+    return text;
+}
+
+TEST(CliMegaraid, DataGoToADiskAndAVolumeOfAnotherProcess) {
+    const TemporaryDirectory dir;
+    const std::string socket = dir.file("megaraid.sock"), data = dir.file("data");
+    write_file(data, numbered_lines(3u << 20));
+    Running server({"emulate", "megaraid", "--socket", socket, "--jbod", "ram://?size=8M", "--ld", "6x5=ram://?size=8M",
+                    "--fault", "lost@200", "--fault", "firmware-fault@400"});
+    ASSERT_EQ(server.wait_for_line("ready"), "ready") << server.output();
+    for (const std::string unit : {"pd/0", "ld/0"}) {
+        const std::string uri = "megaraid+vfio-user://" + socket + "/" + unit + "?timeout=500ms";
+        const auto info = run_program({"info", uri});
+        EXPECT_EQ(info.code, 0) << info.err;
+        EXPECT_THAT(info.out, HasSubstr("megaraid.sock/" + unit));
+        EXPECT_THAT(info.out, HasSubstr("mqblk MegaRAID model"));
+        const auto written = run_program({"write", uri, "-i", data});
+        EXPECT_EQ(written.code, 0) << written.err;
+        const auto verified = run_program({"verify", data, uri, "--length", "3M"});
+        EXPECT_EQ(verified.code, 0) << verified.err;
+    }
+    EXPECT_EQ(server.end(SIGTERM), 0);
+}
+
+TEST(CliMegaraid, RefusesInOneSentence) {
+    struct Row {
+        std::string uri;
+        int code;
+        std::string part;
+    };
+    const Row rows[] = {
+        {"megaraid+model:///pd/0", 2, "needs a disk, such as jbod=[ram://?size=64M]"},
+        {"megaraid+model:///pd/1?jbod=[null://]", 1, "has no pd/1; there are pd/0"},
+        {"megaraid+model:///disk?jbod=[null://]", 2, "names no disk or volume"},
+        {"megaraid+model:///ld/0?ld=[null://]&raid=1x3", 2, "1 of 2"},
+        {"megaraid+model:///ld/0?ld=[null://]&raid=0&raid=1", 2, "given more often than ld"},
+        {"megaraid+model:///ld/0?ld=[null://?block=4096]", 1, "use a disk with block=512"},
+        {"megaraid+model://host/pd/0?jbod=[null://]", 2, "takes no address"},
+        {"megaraid+vfio-user:///nobody/pd/0", 1, "nobody serves a device there"},
+        {"megaraid+vfio-user:///pd/0", 2, "no absolute path of a socket"},
+        {"megaraid+pci:///pd/0", 2, "names no card"},
+        {"megaraid+pci://ffff:ff:1f.7/pd/0", 1, "no PCI card at ffff:ff:1f.7"},
+        {"megaraid+model:///pd/0?jbod=[null://]&fault=firmware-fault@2,for-good=1", 1,
+         "the firmware fails when it is to tell what it is"},
+    };
+    for (const Row& row : rows) {
+        SCOPED_TRACE(row.uri);
+        const auto ended = run_program({"info", row.uri});
+        EXPECT_EQ(ended.code, row.code);
+        EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+        EXPECT_THAT(ended.err, HasSubstr(row.part));
+    }
+}
+
+}  // namespace
+}  // namespace mqblk::test
