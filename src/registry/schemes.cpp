@@ -85,7 +85,8 @@ constexpr std::array skd_model_options{
     OptionInfo{"disk", "[URI]", "", "the device that is the card's flash, with blocks of 512 bytes"},
     OptionInfo{"profile", "none|s1120", "none", "timing: as fast as it goes, or the published figures (below)"},
     OptionInfo{"serial", "TEXT", "the disk's own", "serial number, 1 to 12 printable ASCII characters"},
-    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk emulate skd --help` and docs/uris.md say; may be repeated", true},
+    OptionInfo{"fault", "FAULT", "",
+               "what goes wrong, as `mqblk emulate skd --help` and docs/uris.md say; may be repeated", true},
     queue_depth_option,
     req_per_msg_option,
     sgs_option,
@@ -105,7 +106,7 @@ constexpr std::array megaraid_model_options{
     OptionInfo{"generation", "thunderbolt|invader", "invader", "which controller: 1000:005b or 1000:005d"},
     OptionInfo{"commands", "N", "1008", "commands that the firmware takes, 32 to 1008"},
     OptionInfo{"fast_path", "0|1", "1", "the driver may go to disks by the RAID map"},
-    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk help emulate` says; may be repeated", true},
+    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk emulate megaraid --help` says; may be repeated", true},
     megaraid_queues,
     megaraid_timeout,
 };
