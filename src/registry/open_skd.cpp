@@ -40,6 +40,8 @@ device::skd::Options read_model_options(OptionReader& reader, const Uri& uri) {
     device::skd::Options options;
     options.serial = reader.text("serial", "");
     if (reader.has("serial") && options.serial.empty()) reader.reject("serial", "must be 1 to 12 characters");
+    if (auto fits = device::skd::check_serial(options.serial); !fits)
+        reader.refuse(fits.error().in("serial").message());
     const auto profile = device::skd::parse_profile(reader.text("profile", "none"));
     if (profile) {
         options.profile = *profile;

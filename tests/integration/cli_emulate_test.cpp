@@ -85,6 +85,10 @@ TEST_F(EmulateTest, RefusesInOneSentence) {
     expect_refusal(arguments({"ram://?size=8M", "--profile", "fast"}), 2, "profile=fast: must be none or s1120");
     expect_refusal(arguments({"ram://?size=8M", "--fault", "explode"}), 2, "no such kind");
     expect_refusal(arguments({"ram://?size=8M&block=4096"}), 2, "blocks are 4096 bytes");
+    expect_refusal(arguments({"ram://?size=8M", "--serial", "STM\n1"}), 2,
+                   "--serial: the serial number has characters");
+    expect_refusal(arguments({"ram://?size=8M", "--serial", "STM0000123456"}), 2, "the card has room for 12");
+    expect_refusal(arguments({"ram://?size=8M", "--fault", "busy,for=2000000h"}), 2, "must not be over a year");
     expect_refusal(arguments({"ram://?size=8"}), 2, "size=8");
     socket_ = dir_.file("none/skd.sock");
     expect_refusal(arguments({"ram://?size=8M"}), 1, "there is no directory " + dir_.file("none"));

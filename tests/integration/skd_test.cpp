@@ -198,6 +198,37 @@ TEST(SkdServer, WhenItIsKilledItsClientsRequestsFailAndNothingHangs) {
     EXPECT_THAT(again.error().message(), HasSubstr(socket));
 }
 
+TEST(SkdServer, ACardThatWasPulledOutServesAgainWhenItIsPutIn) {
+    const TemporaryDirectory dir;
+    const std::string socket = dir.file("skd.sock");
+    Running server({"emulate", "skd", "--socket", socket, "ram://?size=8M", "--fault", "gone@10x1,for=300ms"});
+    ASSERT_EQ(server.wait_for_line("ready"), "ready") << server.output();
+    Context context;
+    {
+        const auto device = context.open("skd+vfio-user://" + socket);
+        ASSERT_TRUE(device) << device.error().message();
+        SkdUser user(**device);
+        std::vector<std::byte> data(512);
+        Status status = Status::ok;
+        for (unsigned i = 0; i < 20 && status == Status::ok; ++i) status = user.run(Op::read, i, data);
+        EXPECT_EQ(status, Status::removed);
+    }
+    auto again = context.open("skd+vfio-user://" + socket);
+    for (unsigned i = 0; i < 600 && !again; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        again = context.open("skd+vfio-user://" + socket);
+    }
+    ASSERT_TRUE(again) << again.error().message();
+    {
+        SkdUser user(**again);
+        std::vector<std::byte> data = pattern(64 * 1024, 1), back(data.size());
+        EXPECT_EQ(user.run(Op::write, 64, data), Status::ok);
+        EXPECT_EQ(user.run(Op::read, 64, back), Status::ok);
+        EXPECT_EQ(back, data);
+    }
+    EXPECT_EQ(server.end(SIGTERM), 0);
+}
+
 TEST(SkdUri, RefusalsNameTheRemedy) {
     const TemporaryDirectory dir;
     Context context;
@@ -207,6 +238,9 @@ TEST(SkdUri, RefusalsNameTheRemedy) {
         {"skd+model://?disk=[ram://?size=8M&block=4096]", "use a disk with block=512"},
         {"skd+model://?disk=[ram://?size=8M]&profile=fast", "profile=fast: must be none or s1120"},
         {"skd+model://?disk=[ram://?size=8M]&fault=explode", "no such kind"},
+        {"skd+model://?disk=[ram://?size=8M]&fault=late@7,by=9223372036s", "by=9223372036s: must not be over a year"},
+        {"skd+model://?disk=[ram://?size=8M]&serial=STM0000123456", "serial: the serial number has 13 characters"},
+        {"skd+model://?disk=[ram://?size=8M]&serial=STM%0a1", "not printable ASCII"},
         {"skd+model://?disk=[ram://?size=8M]&max_queue_depth=201", "max_queue_depth=201"},
         {"skd+model://?disk=[ram://?size=8M]&max_req_per_msg=15", "max_req_per_msg=15"},
         {"skd+model://?disk=[ram://?size=8M]&sgs_per_request=0", "sgs_per_request=0"},

@@ -107,6 +107,31 @@ TEST(SkdCard, TheDriversInternalCommands) {
     EXPECT_EQ(host.run(scsiw::build_synchronize_cache()).status, scsiw::Status::good);
 }
 
+TEST(SkdCard, SerialNumbersThatDoNotFitAreRefused) {
+    struct Row {
+        std::string serial;
+        const char* error;  ///< part of it; null: it is good
+    };
+    for (const Row& row : {Row{"", nullptr},
+                           {"S", nullptr},
+                           {"STM 00012345", nullptr},
+                           {"STM0000123456", "has 13 characters, and the card has room for 12"},
+                           {std::string(100'000, 'S'), "has 100000 characters"},
+                           {"STM\n1", "not printable ASCII"},
+                           {"STM\x7f", "not printable ASCII"},
+                           {std::string(1, '\0'), "not printable ASCII"},
+                           {"STM\xc3\xbc", "not printable ASCII"}}) {
+        device::skd::Options options;
+        options.serial = row.serial;
+        const auto card = device::skd::Card::create(skd_ram_disk(), options);
+        ASSERT_EQ(card.has_value(), row.error == nullptr) << row.serial.substr(0, 20);
+        if (card) continue;
+        EXPECT_NE(card.error().message().find(row.error), std::string::npos) << card.error().message();
+        EXPECT_EQ(card.error().message().find('\n'), std::string::npos);
+        EXPECT_LT(card.error().message().size(), 200u);
+    }
+}
+
 TEST(SkdCard, WritesAndReadsThroughScatteredLists) {
     SkdHost host;
     ASSERT_TRUE(host.start());

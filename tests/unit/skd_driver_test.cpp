@@ -237,6 +237,47 @@ TEST(SkdDriver, ACardThatIsBootingIsWaitedFor) {
     EXPECT_GE(disk.world().now().time_since_epoch(), 1060s);
 }
 
+TEST(SkdDriver, AStartIsNotKeptBusyByACardThatSaysItsStateAgainAndAgain) {
+    // Its answers get lost, and each time it is asked it says that its state has changed.
+    for (const DriveState other : {DriveState::init, DriveState::soft_reset}) {
+        SimulatedWorld world(1);
+        const auto reactor = world.make_reactor();
+        device::skd::Options options;
+        options.faults.push_back({.kind = device::skd::FaultKind::lost_message, .count = 0});
+        auto made = device::skd::Card::create(driver::ram::open({.bytes = 1 << 20, .disk = {}}).value(), options);
+        device::skd::Card& card = **made;
+        auto function = pci::make_in_process(std::move(*made), *reactor).value();
+        Timer timer([&] {
+            if (other != DriveState::init) card.enter(other);
+            card.enter(DriveState::init);
+            timer.arm(*reactor, reactor->now() + 1ms);
+        });
+        timer.arm(*reactor, reactor->now() + 1ms);
+        const Time before = world.now();
+        const auto opened = driver::skd::open(std::move(function), reactor->shareable(), {});
+        timer.cancel();
+        ASSERT_FALSE(opened);
+        EXPECT_THAT(opened.error().message(), HasSubstr("the card is not online in time"));
+        EXPECT_LE(world.now() - before, 12s) << "the bound of its start, and of the stop";
+    }
+}
+
+TEST(SkdDriver, CommandsOfTheStartThatBringTooLittleAreNoSuccess) {
+    // Its commands in turn: TEST UNIT READY, WRITE and READ BUFFER, READ CAPACITY, INQUIRY.
+    for (const std::uint64_t command : {1u, 2u, 3u, 4u, 5u}) {
+        SkdDiskOptions options;
+        options.card.serial = "STM000012345";
+        options.card.faults.push_back(
+            {.kind = device::skd::FaultKind::scsi_status, .command = command, .status = wire::scsi::Status::good});
+        SkdDisk disk(options);
+        ASSERT_TRUE(disk.opened()) << disk.error();
+        EXPECT_EQ(disk.device()->sectors(), disk.below().sectors()) << command;
+        EXPECT_EQ(disk.device()->identity().serial, command == 5 ? "" : "STM000012345") << command;
+        const std::uint64_t began_again = command == 1 || command == 5 ? 0 : command == 4 ? 4 : 3;
+        EXPECT_EQ(disk.card().counters().commands, 5 + began_again) << command;
+    }
+}
+
 TEST(SkdDriver, WhatDoesNotStartIsRefusedInASentence) {
     const auto refused = [](auto change, const char* part) {
         SkdDiskOptions options;

@@ -210,6 +210,24 @@ TEST_F(SkdFault, TheCardDisappearsAndComesBack) {
     EXPECT_EQ(read(0, 8).status, scsiw::Status::good);
 }
 
+TEST_F(SkdFault, ACardThatIsOutComesBackWhateverIsResetMeanwhile) {
+    inject_at(1, "gone", ",for=4s");
+    host.send({{.cdb = scsiw::build_read(0, 8), .tag = 1, .data = {{host.data_address(), 4096}}}});
+    ASSERT_TRUE(host.wait_state(DriveState::missing));
+    host.run_for(1s);
+    host.card().reset();  // as when the host's process ends
+    EXPECT_EQ(host.card().state(), DriveState::missing);
+    EXPECT_TRUE(host.card().quiet());
+    host.run_for(2s);
+    EXPECT_EQ(host.card().state(), DriveState::missing);
+    host.run_for(2s);
+    EXPECT_EQ(host.card().state(), DriveState::init);
+    ASSERT_TRUE(host.function().reconnect(Duration{}));
+    host.function().set_bus_master(true);
+    ASSERT_TRUE(host.start());
+    EXPECT_EQ(read(0, 8).status, scsiw::Status::good);
+}
+
 TEST(SkdFaultStart, AnAnswerThatGetsLostStopsTheHandshake) {
     for (const unsigned type : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 9u}) {
         device::skd::Options options;
@@ -251,6 +269,9 @@ TEST(SkdFaultText, IsReadOrRefusedInASentence) {
              {"lost,by=3s", "lost has no 'by'; it takes: lba, blocks"},
              {"no-answer,lba=3", "no-answer has no 'lba'; it takes: type"},
              {"late,by=3", "by=3"},
+             {"late@7,by=8760h", nullptr},
+             {"late@7,by=9223372036s", "by=9223372036s: must not be over a year"},
+             {"busy,for=8766h", "for=8766h: must not be over a year"},
              {"status,key=16", "key=16"},
              {"medium-error,lba=99999999999999999999", "lba="},
              {"medium-error,,", "a comma without KEY=VALUE after it; medium-error takes: lba, blocks"},

@@ -121,6 +121,55 @@ void run_with_lies(std::uint64_t seed, const Lies& given, driver::skd::IsrType t
     opened = fail(Errc::closed, "closed");
 }
 
+/// Its firmware is another one when `updated`.
+class UpdatedCard final : public pci::Model {
+  public:
+    UpdatedCard(std::unique_ptr<device::skd::Card> card, const bool& updated)
+        : card_(std::move(card)), updated_(updated) {}
+
+    const pci::FunctionSpec& spec() const noexcept override { return card_->spec(); }
+    Result<> attach(pci::Host& host) override { return card_->attach(host); }
+    std::uint64_t bar_read(unsigned bar, std::uint64_t offset, unsigned bytes) noexcept override {
+        const auto word = static_cast<std::uint32_t>(card_->bar_read(bar, offset, bytes));
+        using enum wire::skd::MessageType;
+        const bool asked = offset == reg::msg_from_device && wire::skd::message_type(word) == fitfw_init;
+        return asked && updated_ ? wire::skd::make_message(fitfw_init, 0, 0x20) : word;
+    }
+    void bar_write(unsigned bar, std::uint64_t offset, unsigned bytes, std::uint64_t value) noexcept override {
+        card_->bar_write(bar, offset, bytes, value);
+    }
+    void reset() noexcept override { card_->reset(); }
+    bool quiet() const noexcept override { return card_->quiet(); }
+    void interrupts_changed() noexcept override { card_->interrupts_changed(); }
+
+  private:
+    std::unique_ptr<device::skd::Card> card_;
+    const bool& updated_;
+};
+
+TEST(SkdHostileCard, AProtocolThatIsAnotherAfterAResetFailsWhatWasOutstanding) {
+    bool updated = false;
+    SimulatedWorld world(1);
+    const auto reactor = world.make_reactor();
+    auto card = device::skd::Card::create(driver::ram::open({.bytes = 4 << 20, .disk = {}}).value(), {}).value();
+    device::skd::Card& below = *card;
+    auto function = pci::make_in_process(std::make_unique<UpdatedCard>(std::move(card), updated), *reactor).value();
+    auto opened = driver::skd::open(std::move(function), reactor->shareable(), {});
+    ASSERT_TRUE(opened) << opened.error().message();
+    DiskUser user(*opened, *reactor);
+    below.inject({.kind = device::skd::FaultKind::lost_completion, .count = 0});
+    updated = true;
+    SkdFlight flight(user.channel(), Op::read, 0, 50);
+    flight.submit();
+    ASSERT_TRUE(world.run_until(
+        [&] {
+            user.channel().poll();
+            return flight.done();
+        },
+        1min));
+    EXPECT_EQ(flight.with(Status::io_error), 50u);
+}
+
 TEST(SkdHostileCard, CompletionsThatNobodyAskedFor) {
     for (std::uint64_t seed = 1; seed <= 15; ++seed)
         run_with_lies(seed, {.completions = 4000}, driver::skd::IsrType::msix);

@@ -69,6 +69,24 @@ TEST_F(SkdHostile, ListsThatLoop) {
     EXPECT_TRUE(works());
 }
 
+TEST_F(SkdHostile, LongListsInAllDoorbellsLeaveOthersATurn) {
+    const SgDescriptor descriptors[] = {piece(4, list_at(1)), piece(4, list_at(0))};
+    std::memcpy(host.lists().data(), descriptors, sizeof descriptors);
+    const std::vector<SkdRequest> requests(14, {.cdb = scsiw::build_read(0, 2048), .said_bytes = 1 << 20});
+    const std::uint64_t bell = host.prepare(requests);
+    for (auto& request : message(bell)->request) request.sg_list_address = list_at(0);
+    const auto& counters = host.card().counters();
+    const std::uint64_t before = counters.commands;
+    for (unsigned i = 0; i < 256; ++i) host.ring_doorbell(bell);
+    host.reactor().run_once(Reactor::Sleep::no);
+    EXPECT_GE(counters.commands - before, 14u);
+    EXPECT_LE(counters.commands - before, 2 * 14u) << "8,192 descriptors, and what is left of a message";
+    host.run_until([&] { return counters.commands - before == 256u * 14; });
+    EXPECT_EQ(counters.commands - before, 256u * 14);
+    EXPECT_EQ(host.card().in_flight(), 0u);
+    EXPECT_EQ(counters.overruns, 0u);
+}
+
 TEST_F(SkdHostile, ListsThatAreWrong) {
     const auto last = skdw::sg_last;
     expect_sense(run_list({piece(4096, 0, 0x123)}), SenseKey::illegal_request, 0x2600);

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 namespace mqblk::test {
@@ -95,6 +96,58 @@ TEST_F(SkdRecovery, GoodWithAWarningIsGood) {
              .count = 5,
              .sense = {.key = key, .code = static_cast<std::uint16_t>(code)}});
         EXPECT_EQ(with(Status::ok), load) << code;
+    }
+}
+
+TEST_F(SkdRecovery, AReadThatBringsTooLittleIsNoSuccess) {
+    const auto data = pattern(8 * 512, 7);
+    std::vector<std::byte> copy = data;
+    ASSERT_EQ(user_.write(64, copy), Status::ok);
+    // A status of the fault moves nothing and returns 0 bytes: what goes for GOOD goes for what counts as good, too.
+    const Fault good{.kind = FaultKind::scsi_status, .status = wire::scsi::Status::good};
+    const Fault recovered{.kind = FaultKind::scsi_status, .sense = {.key = SenseKey::recovered_error, .code = 0x1701}};
+    const Fault warning{.kind = FaultKind::scsi_status, .sense = {.key = SenseKey::no_sense, .code = 0x5d00}};
+    for (Fault fault : {good, recovered, warning}) {
+        std::vector<std::byte> back(data.size());
+        disk_.card().inject(fault);
+        EXPECT_EQ(user_.read(64, back), Status::ok) << "it is sent once more";
+        EXPECT_EQ(back, data);
+        fault.count = 0;
+        disk_.card().inject(fault);
+        const auto before = disk_.card().counters().commands;
+        EXPECT_EQ(user_.read(64, back), Status::io_error);
+        EXPECT_EQ(disk_.card().counters().commands - before, 2u);
+        EXPECT_EQ(user_.write(64, copy), Status::ok) << "what cards count of a write is not known";
+        disk_.card().heal();
+        ASSERT_EQ(user_.write(64, copy), Status::ok);
+    }
+}
+
+TEST_F(SkdRecovery, ACardThatComesAndGoesForEverDoesNotKeepRequests) {
+    using enum DriveState;
+    for (const auto& drives : {std::array{busy, busy_erase}, {busy, online}, {busy_erase, busy_sanitize}}) {
+        SkdDisk disk;
+        DiskUser user(disk.device(), disk.reactor());
+        // All but the commands of a start get lost.
+        disk.card().inject({.kind = FaultKind::lost_completion, .count = 0, .blocks = 1 << 20});
+        SkdFlight flight(user.channel(), Op::read, 0, load);
+        flight.submit();
+        unsigned step = 0;
+        Timer timer([&] {
+            disk.card().enter(drives[++step % 2]);
+            timer.arm(disk.reactor(), disk.reactor().now() + 700ms);
+        });
+        timer.arm(disk.reactor(), disk.reactor().now() + 700ms);
+        EXPECT_TRUE(disk.world().run_until(
+            [&] {
+                user.channel().poll();
+                return flight.done();
+            },
+            3h));
+        EXPECT_EQ(flight.ended(), load) << static_cast<unsigned>(drives.front()) << " "
+                                        << static_cast<unsigned>(drives.back());
+        EXPECT_EQ(flight.with(Status::ok), 0u);
+        timer.cancel();
     }
 }
 

@@ -269,6 +269,74 @@ TEST(SkdStates, ACardThatWasCutOffIsResetBeforeItIsUsed) {
     }
 }
 
+/// Tells the machine these states in turn, `step` apart, until it does something that ends or counts what waits.
+Duration flap(States& states, const std::vector<DriveState>& drives, Duration step) {
+    for (Duration time = step; time < std::chrono::hours(24); time += step) {
+        Actions actions = states.drive_changed(drives[(time / step) % drives.size()], start + time);
+        actions |= states.tick(start + time);
+        if ((actions & (reset_card | cut_off)) != 0) return time;
+    }
+    return std::chrono::hours(24);
+}
+
+TEST(SkdStates, ChangesDoNotMoveTheBoundForEver) {
+    using enum DriveState;
+    const std::vector<DriveState> rows[] = {
+        {DriveState::busy, DriveState::busy_erase}, {DriveState::busy, DriveState::busy_sanitize},
+        {DriveState::busy_erase, fw_booting},       {soft_reset, DriveState::busy},
+        {soft_reset, init, DriveState::busy},       {soft_reset, fw_booting},
+    };
+    for (const auto& drives : rows) {
+        SCOPED_TRACE(std::string(to_string(drives.front())) + " " + to_string(drives.back()));
+        States states = in_state(DriverState::online);
+        const Duration took = flap(states, drives, 500ms);
+        EXPECT_GE(took, 20min);
+        EXPECT_LE(took, States::longest_wait + 1s);
+        EXPECT_TRUE(states.state() != DriverState::fault || states.due() == never);
+    }
+    // What comes online between does not wait for ever for the commands of its start either.
+    States states = in_state(DriverState::busy);
+    EXPECT_LE(flap(states, {DriveState::online, DriveState::busy}, 500ms), States::longest_wait + 9s);
+    states = in_state(DriverState::busy);
+    EXPECT_EQ(flap(states, {DriveState::online}, 500ms), 8500ms) << "said again and again";
+}
+
+TEST(SkdStates, RestartsAndChangesTogetherAreBounded) {
+    States states = in_state(online);
+    Time now = start;
+    unsigned restarts = 0;
+    for (unsigned i = 0; states.state() != fault; ++i) {
+        ASSERT_LT(now - start, States::longest_wait + States::max_restarts * States::restart_bound + 1min);
+        now += 500ms;
+        Actions actions = states.drive_changed(i % 2 == 0 ? DriveState::busy : DriveState::busy_erase, now);
+        actions |= states.tick(now);
+        restarts += (actions & reset_card) != 0;
+    }
+    EXPECT_EQ(restarts, States::max_restarts);
+}
+
+TEST(SkdStates, TheBoundBeginsAgainAfterAStateThatHoldsNobody) {
+    for (const auto& [before, drive] : {std::pair{online, DriveState::online},
+                                        {idle, DriveState::offline},
+                                        {fault, DriveState::fault},
+                                        {busy_sanitize, DriveState::busy_sanitize}}) {
+        SCOPED_TRACE(to_string(before));
+        States states = in_state(before);
+        static_cast<void>(states.tick(start + 3s));  // sanitize: all fail
+        const Time later = start + std::chrono::hours(10);
+        static_cast<void>(states.drive_changed(DriveState::busy, later));
+        EXPECT_EQ(states.due(), later + 20min);
+    }
+}
+
+TEST(SkdStates, AnotherProtocolFailsAllThatIsOutstanding) {
+    for (const DriverState state : {starting, restarting}) {
+        States states = in_state(state);
+        EXPECT_EQ(states.mismatched(), reset_card | cut_off);
+        EXPECT_EQ(states.due(), never);
+    }
+}
+
 TEST(SkdStates, NothingRestartsWhatIsAtItsEnd) {
     for (const DriverState state : {syncing, stopping, disappeared, protocol_mismatch}) {
         SCOPED_TRACE(to_string(state));

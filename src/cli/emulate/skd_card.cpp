@@ -49,6 +49,7 @@ class SkdCard final : public EmulatedCard {
         const auto profile = device::skd::parse_profile(profile_);
         if (!profile) return std::unexpected(profile.error().in("--profile"));
         options.profile = *profile;
+        if (auto fits = device::skd::check_serial(serial_); !fits) return std::unexpected(fits.error().in("--serial"));
         for (const std::string& text : faults_) {
             const auto fault = device::skd::parse_fault(text);
             if (!fault) return std::unexpected(fault.error().in("--fault"));

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace mqblk::device::skd {
@@ -67,15 +68,29 @@ Result<> check_disk(const Device& disk, const Options& options) {
 }
 
 /// As many characters as drivers show.
+constexpr std::size_t serial_characters = 12;
+
 std::string pad_serial(std::string serial) {
-    constexpr std::size_t shown = 12;
-    if (serial.size() < shown) serial.resize(shown, ' ');
+    if (serial.size() < serial_characters) serial.resize(serial_characters, ' ');
     return serial;
 }
 
 }  // namespace
 
+Result<> check_serial(std::string_view serial) {
+    if (!std::ranges::all_of(serial, [](char c) { return c >= ' ' && c <= '~'; })) {
+        return fail(Errc::invalid_argument,
+                    fmt::format("the serial number has characters that are not printable ASCII; give up to {} that are",
+                                serial_characters));
+    }
+    if (serial.size() <= serial_characters) return {};
+    return fail(Errc::invalid_argument, fmt::format("the serial number has {} characters, and the card has room for "
+                                                    "{}; give one that fits",
+                                                    serial.size(), serial_characters));
+}
+
 Result<std::unique_ptr<Card>> Card::create(std::shared_ptr<Device> disk, Options options) {
+    if (auto fits = check_serial(options.serial); !fits) return std::unexpected(fits.error());
     const std::uint32_t block = disk->limits().logical_block_size;
     if (block != wire::skd::logical_block_bytes) {
         return fail(Errc::invalid_argument,

@@ -25,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mqblk::device::scsi {
@@ -35,13 +36,16 @@ class Nexus;
 namespace mqblk::device::skd {
 
 struct Options {
-    std::string serial;  ///< 1 to 12 printable ASCII characters; empty: the disk's own, or one made from its name
+    std::string serial;  ///< as check_serial() wants it; empty: the disk's own, or one made from its name
     Profile profile = Profile::none;
     std::uint16_t max_commands = 256;               ///< what the card says it takes; it takes 256 whatever it says
     std::uint8_t protocol = 0x10;                   ///< major and minor; drivers want major 1
     std::optional<Duration> boot_time, reset_time;  ///< instead of the profile's
     std::vector<Fault> faults;
 };
+
+/// Whether the card's field has room for it: up to 12 printable ASCII characters. The error is for who wrote it.
+[[nodiscard]] Result<> check_serial(std::string_view serial);
 
 class Card final : public pci::Model, Poller {
   public:
@@ -56,7 +60,10 @@ class Card final : public pci::Model, Poller {
     [[nodiscard]] Result<> attach(pci::Host& host) override;
     [[nodiscard]] std::uint64_t bar_read(unsigned bar, std::uint64_t offset, unsigned bytes) noexcept override;
     void bar_write(unsigned bar, std::uint64_t offset, unsigned bytes, std::uint64_t value) noexcept override;
-    void reset() noexcept override { power_on(); }
+    /// Nothing is left to reset in a card that is out of its slot: it is powered on when it is put in.
+    void reset() noexcept override {
+        if (!out_) power_on();
+    }
     [[nodiscard]] bool quiet() const noexcept override { return running_ == 0; }
     void interrupts_changed() noexcept override { interrupts_.type_changed(); }
 
@@ -140,6 +147,7 @@ class Card final : public pci::Model, Poller {
     wire::skd::DriveState state_ = wire::skd::DriveState::fw_booting;
     bool posted_ = false;  ///< entries, and no interrupt yet
     unsigned running_ = 0;
+    unsigned work_ = 0;  ///< of this pass: SG descriptors, and data in pages
     unsigned fifo_first_ = 0, fifo_count_ = 0;
     std::array<std::uint64_t, fifo_entries> fifo_{};
     CompletionRing ring_;

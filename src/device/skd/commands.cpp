@@ -17,6 +17,13 @@ using namespace wire::skd;
 namespace asc = wire::scsi::asc;
 using wire::scsi::SenseKey;
 
+namespace {
+/// Of a pass, in descriptors and pages of data: what a host rings for at once can be seconds of work, and the reactor
+/// has others to serve. The message that exceeds it is the last; the rest is the next pass's.
+constexpr unsigned most_work = 8192;
+constexpr unsigned page_bytes = 4096;
+}  // namespace
+
 bool Card::can_take() const noexcept {
     if (fifo_count_ == 0 || !takes_commands()) return false;
     // A whole message, in slots and in the ring.
@@ -26,7 +33,8 @@ bool Card::can_take() const noexcept {
 
 unsigned Card::take_doorbells() noexcept {
     unsigned taken = 0;
-    while (can_take()) {
+    work_ = 0;
+    while (work_ < most_work && can_take()) {
         const std::uint64_t value = fifo_[fifo_first_];
         fifo_first_ = (fifo_first_ + 1) % fifo_entries;
         --fifo_count_;
@@ -143,6 +151,7 @@ bool Card::meet_faults(Slot& slot) noexcept {
 void Card::gather(Slot& slot, const ScsiRequest& request, const scsi::Plan& plan) noexcept {
     const pci::HostMemory& memory = host_->memory();
     const SgList list = walk_sg_list(memory, request.sg_list_address, slot.bytes, slot.range_room);
+    work_ += static_cast<unsigned>(list.descriptors) + slot.bytes / page_bytes;
     switch (list.error) {
         case SgError::none:
             break;

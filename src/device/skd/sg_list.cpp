@@ -24,12 +24,16 @@ bool well_formed(const SgDescriptor& descriptor) noexcept {
 SgList walk_sg_list(const pci::HostMemory& memory, std::uint64_t address, std::uint64_t bytes,
                     std::span<DmaSegment> room) noexcept {
     SgList list;
-    for (std::size_t descriptors = 0; bytes > 0; ++descriptors) {
-        if (descriptors == max_descriptors) return {.error = SgError::too_long};
-        if (address % wire::skd::sg_alignment != 0) return {.error = SgError::malformed};
+    const auto refuse = [&list](SgError error) noexcept {
+        list.error = error;
+        return list;
+    };
+    for (; bytes > 0; ++list.descriptors) {
+        if (list.descriptors == max_descriptors) return refuse(SgError::too_long);
+        if (address % wire::skd::sg_alignment != 0) return refuse(SgError::malformed);
         SgDescriptor descriptor;
-        if (!memory.load(address, descriptor)) return {.error = SgError::unreadable};
-        if (!well_formed(descriptor)) return {.error = SgError::malformed};
+        if (!memory.load(address, descriptor)) return refuse(SgError::unreadable);
+        if (!well_formed(descriptor)) return refuse(SgError::malformed);
         const std::uint64_t count = std::min<std::uint64_t>(descriptor.bytes, bytes);
         const std::uint64_t from = descriptor.host_address;
         bytes -= count;
@@ -37,10 +41,10 @@ SgList walk_sg_list(const pci::HostMemory& memory, std::uint64_t address, std::u
         if (previous != nullptr && previous->address + previous->bytes == from) {
             previous->bytes += count;
         } else {
-            if (list.ranges == room.size()) return {.error = SgError::too_long};
+            if (list.ranges == room.size()) return refuse(SgError::too_long);
             room[list.ranges++] = {from, count};
         }
-        if (bytes > 0 && descriptor.control == wire::skd::sg_last) return {.error = SgError::too_short};
+        if (bytes > 0 && descriptor.control == wire::skd::sg_last) return refuse(SgError::too_short);
         address = descriptor.next_address;
     }
     return list;

@@ -26,7 +26,8 @@ enum class SgError : std::uint8_t {
 
 struct SgList {
     SgError error = SgError::none;
-    std::size_t ranges = 0;  ///< used of the room; neighbours are joined
+    std::size_t ranges = 0;       ///< used of the room; neighbours are joined
+    std::size_t descriptors = 0;  ///< walked, whatever came of it
 };
 
 /// The first `bytes` bytes of the list that begins at `address`, as ranges of I/O addresses. `room` is for

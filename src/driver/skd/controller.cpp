@@ -91,6 +91,7 @@ Result<> Controller::prepare() {
 
 Result<> Controller::start() {
     begun_ = true;
+    given_up_ = false;
     function_->set_bus_master(true);
     bar_.write32(reg::int_status_host, cause_acknowledge);
     look_at_drive();
@@ -100,7 +101,7 @@ Result<> Controller::start() {
     tick_.arm(reactor_, begun + tick_period);
     act(states_.begin(drive_, begun));
     const Time limit = begun + start_limit;
-    while (admission_ == Admission::hold || states_.due() != never) {
+    while (!given_up_ && (admission_ == Admission::hold || states_.due() != never)) {
         if (reactor_.now() >= limit) break;
         reactor_.run_once(Reactor::Sleep::yes, limit);
     }

@@ -113,6 +113,7 @@ void Controller::reset_card() {
 }
 
 void Controller::cut_off() {
+    given_up_ = true;
     last_message_ = MessageType::none;
     commands_.forget();
     pause_.cancel();

@@ -101,14 +101,14 @@ InternalCommands::Next InternalCommands::completed(const Completion& completion,
             if (good) return go_on(Step::read_buffer);
             break;
         case Step::read_buffer:
-            if (good) return check_pattern();
+            if (good) return check_pattern(completion.returned_bytes);
             break;
         case Step::read_capacity:
-            if (!good && !medium_error) break;
+            if (!medium_error && !(good && completion.returned_bytes == sizeof(wire::scsi::Capacity10))) break;
             take_capacity(good);
             return go_on(Step::inquiry);
         case Step::inquiry:
-            if (good) take_serial();
+            if (good) take_serial(completion.returned_bytes);
             step_ = Step::none;
             return Next::ready;
         case Step::synchronize_cache:
@@ -122,13 +122,12 @@ InternalCommands::Next InternalCommands::completed(const Completion& completion,
     return Next::pause;
 }
 
-InternalCommands::Next InternalCommands::check_pattern() noexcept {
-    for (std::size_t i = 0; i < pattern_bytes; ++i) {
-        if (data()[i] == static_cast<std::byte>(i)) continue;
-        step_ = Step::none;
-        return Next::reset;
-    }
-    return go_on(Step::read_capacity);
+InternalCommands::Next InternalCommands::check_pattern(std::uint32_t returned) noexcept {
+    bool same = returned == pattern_bytes;
+    for (std::size_t i = 0; i < pattern_bytes; ++i) same &= data()[i] == static_cast<std::byte>(i);
+    if (same) return go_on(Step::read_capacity);
+    step_ = Step::none;
+    return Next::reset;
 }
 
 void InternalCommands::take_capacity(bool known) noexcept {
@@ -139,9 +138,9 @@ void InternalCommands::take_capacity(bool known) noexcept {
     facts_.block_bytes = known ? capacity.block_bytes.value() : 0;
 }
 
-void InternalCommands::take_serial() {
+void InternalCommands::take_serial(std::uint32_t returned) {
     facts_.serial.clear();
-    for (std::size_t i = 0; i < serial_characters; ++i) {
+    for (std::size_t i = 0; i < serial_characters && serial_offset + i < returned; ++i) {
         const char c = static_cast<char>(data()[serial_offset + i]);
         if (c > ' ' && c < 0x7f) facts_.serial += c;
     }

@@ -70,9 +70,9 @@ class InternalCommands {
     };
     void write(Step step) noexcept;
     [[nodiscard]] Next go_on(Step step) noexcept;
-    [[nodiscard]] Next check_pattern() noexcept;
+    [[nodiscard]] Next check_pattern(std::uint32_t returned) noexcept;
     void take_capacity(bool known) noexcept;
-    void take_serial();
+    void take_serial(std::uint32_t returned);
     [[nodiscard]] std::byte* data() const noexcept;
 
     pci::DmaMemory memory_;  ///< message, descriptor, data

@@ -34,6 +34,11 @@ wire::scsi::Cdb build_cdb(const Request& request) noexcept {
     }
 }
 
+/// Memory that was to be filled holds something else. What the count of a write means on real cards is not known.
+bool cut_short(const Request& request, const Completion& completion) noexcept {
+    return request.op == Op::read && completion.returned_bytes != request.data_bytes();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CommandMemory>> CommandMemory::create(pci::DmaSpace& space, unsigned depth,
@@ -83,6 +88,7 @@ Issue IoQueue::queue(Request& request, bool last) noexcept {
     if (carries_data(request.op) && !gather(request, context, memory_)) [[unlikely]]
         return Issue::busy;
     context.requeues = context.resets = 0;
+    context.late_since = {};
     context.cancelled = false;
     put(request, context);
     if (last) ring();
@@ -137,7 +143,7 @@ bool IoQueue::completed(const Completion& completion, const ErrorEntry& error) n
     if (context.id != completion.id || context.state != Context::State::sent) [[unlikely]]
         return false;
     --sent_;
-    if (completion.status != 0) [[unlikely]] {
+    if (completion.status != 0 || cut_short(*request, completion)) [[unlikely]] {
         failed(*request, context, completion, error);
         return true;
     }
@@ -162,23 +168,26 @@ Issue IoQueue::not_taken(Request& request) const noexcept {
 void IoQueue::failed(Request& request, Context& context, const Completion& completion,
                      const ErrorEntry& error) noexcept {
     const Verdict verdict = judge(completion.status, error);
+    if (verdict == Verdict::smart_alert) ++controller_.counters().smart_alerts;
     switch (verdict) {
         case Verdict::smart_alert:
-            ++controller_.counters().smart_alerts;
-            [[fallthrough]];
         case Verdict::good:
+            if (cut_short(request, completion)) return try_again(request, context, Status::io_error);
             return finish(request, context, Status::ok);
         case Verdict::busy_imminent:
             controller_.busy_imminent();
             [[fallthrough]];
         case Verdict::requeue:
-            if (context.requeues >= max_requeues || context.cancelled) break;
-            ++context.requeues;
-            return wait_to_send(request, context);
+            return try_again(request, context, status_of(completion.status, error));
         case Verdict::error:
-            break;
+            return finish(request, context, status_of(completion.status, error));
     }
-    finish(request, context, status_of(completion.status, error));
+}
+
+void IoQueue::try_again(Request& request, Context& context, Status otherwise) noexcept {
+    if (context.requeues >= max_requeues || context.cancelled) return finish(request, context, otherwise);
+    ++context.requeues;
+    wait_to_send(request, context);
 }
 
 void IoQueue::wait_to_send(Request& request, Context& context) noexcept {
@@ -225,12 +234,24 @@ void IoQueue::end_all(Status status) noexcept {
     sent_ = 0;
 }
 
-block::Expired IoQueue::timeout(Request& request) noexcept {
-    // There is no abort. While the card is not online, its states have bounds of their own.
+/// What the card had ends with that, and so does this: it has its bound.
+bool IoQueue::restarting() const noexcept {
     const DriverState state = controller_.state();
-    const bool answers = state == DriverState::online || state == DriverState::idle;
-    const bool had_its_time = controller_.reactor().now() - controller_.online_since() >= timeout_;
-    if (request.payload<Context>().state == Context::State::sent && answers && had_its_time)
+    return state == DriverState::starting || state == DriverState::restarting || state == DriverState::wait_boot;
+}
+
+block::Expired IoQueue::timeout(Request& request) noexcept {
+    // There is no abort. While the card is not online, its states have bounds of their own; but it may come and go for
+    // ever, and say each time that it is about to answer.
+    Context& context = request.payload<Context>();
+    const Time now = controller_.reactor().now();
+    if (context.late_since == Time{}) context.late_since = now;
+    if (restarting()) return block::Expired::extend;
+    const bool offline = controller_.state() == DriverState::idle;
+    const bool expected =
+        offline || (controller_.state() == DriverState::online && context.state == Context::State::sent);
+    const bool had_its_time = now - controller_.online_since() >= timeout_;
+    if ((expected && had_its_time) || now - context.late_since >= States::longest_wait)
         controller_.give_up_on_card("a command was not answered in time");
     return block::Expired::extend;
 }
@@ -247,10 +268,7 @@ void IoQueue::cancel_all(Status status) noexcept {
 }
 
 void IoQueue::cancel_late() noexcept {
-    const DriverState state = controller_.state();
-    const bool on_its_way =
-        state == DriverState::starting || state == DriverState::restarting || state == DriverState::wait_boot;
-    if (on_its_way) return;  // what the card had ends with that
+    if (restarting()) return;
     bool unanswered = false;
     queue_.for_each_in_flight([&](Request& request) noexcept { unanswered |= request.payload<Context>().cancelled; });
     if (unanswered) controller_.give_up_on_card("commands that nobody wants any more do not end");

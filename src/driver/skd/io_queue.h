@@ -30,9 +30,10 @@ struct Context {
     std::uint64_t list_address = 0;  ///< of its first descriptor
     std::byte* bounce = nullptr;     ///< its data are copied through this
     block::Request* next = nullptr;  ///< that waits
+    Time late_since{};               ///< when it had not ended in the time that a card has; zero: it may yet
     std::uint16_t id = 0;
     State state = State::idle;
-    std::uint8_t requeues = 0;  ///< that the card asked for
+    std::uint8_t requeues = 0;  ///< that the card asked for, or that brought too little
     std::uint8_t resets = 0;    ///< that it was lost in
     bool cancelled = false;
 };
@@ -108,7 +109,10 @@ class IoQueue final : public block::HardwareQueue {
     [[nodiscard]] block::Issue not_taken(block::Request&) const noexcept;
     void put(block::Request&, Context&) noexcept;
     void ring() noexcept;
+    [[nodiscard]] bool restarting() const noexcept;
     void failed(block::Request&, Context&, const Completion&, const wire::skd::ErrorEntry&) noexcept;
+    /// Once more, unless it was that already: then it ends so.
+    void try_again(block::Request&, Context&, Status otherwise) noexcept;
     void finish(block::Request&, Context&, Status) noexcept;
     void wait_to_send(block::Request&, Context&) noexcept;
     void send_waiting() noexcept;

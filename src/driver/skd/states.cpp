@@ -15,10 +15,6 @@ namespace {
 
 constexpr Duration no_bound = Duration::max();
 
-Time bound_from(Time now, Duration bound) noexcept {
-    return bound == no_bound ? never : now + bound;
-}
-
 struct StateRow {
     const char* name;
     Admission admission;
@@ -154,13 +150,22 @@ Admission admission_of(DriverState state) noexcept {
     return state_rows[static_cast<std::size_t>(state)].admission;
 }
 
+void States::wait_in(DriverState next, Time now, Duration bound) noexcept {
+    if (bound == no_bound) return settle(next);
+    if (limit_ == never) limit_ = now + longest_wait;
+    state_ = next;
+    due_ = std::min(now + bound, limit_);
+}
+
 Actions States::apply(Actions actions, Time now) noexcept {
     if ((actions & (reset_card | recover | cut_off)) != 0) commands_due_ = never;
     if ((actions & cut_off) != 0) abandoned_ = true;
     if ((actions & recover) != 0) abandoned_ = false;
     if ((actions & send_commands) != 0) {
         if (abandoned_) return restart(now);
-        commands_due_ = now + commands_bound;
+        // A card that says again and again that it is online does not get more time by that.
+        const Time bound = std::min(now, limit_) + commands_bound;
+        commands_due_ = std::min(commands_due_, bound);
         if (contains(busy_states, state_)) due_ = never;  // it is busy no more: its commands have a bound of their own
     }
     return actions;
@@ -169,10 +174,10 @@ Actions States::apply(Actions actions, Time now) noexcept {
 Actions States::begin(DriveState drive, Time now) noexcept {
     const auto* const row = std::ranges::find(start_rows, drive, &StartRow::drive);
     if (row == std::end(start_rows)) {
-        enter(starting, now + start_bound);  // it will change; it has until then
+        wait_in(starting, now, start_bound);  // it will change; it has until then
         return 0;
     }
-    enter(row->next, bound_from(now, row->bound));
+    wait_in(row->next, now, row->bound);
     return apply(row->actions, now);
 }
 
@@ -184,7 +189,7 @@ Actions States::drive_changed(DriveState drive, Time now) noexcept {
     });
     if (row == std::end(change_rows)) return 0;
     if (row->next) {
-        enter(*row->next, bound_from(now, row->bound));
+        wait_in(*row->next, now, row->bound);
         commands_due_ = never;  // they wait with the card, or are lost with what it was doing
     }
     return apply(row->actions, now);
@@ -200,49 +205,51 @@ Actions States::tick(Time now) noexcept {
         case Expiry::restart:
             return restart(now);
         case Expiry::fail_all:
+            limit_ = never;
             return apply(cut_off, now);
         case Expiry::to_fault:
             break;
     }
-    enter(fault, never);
+    settle(fault);
     return apply(cut_off, now);
 }
 
 Actions States::restart(Time now) noexcept {
     if (contains(final_states, state_)) return 0;
     if (++restarts_ > max_restarts) {
-        enter(fault, never);
+        settle(fault);
         return apply(cut_off, now);
     }
-    enter(restarting, now + restart_bound);
+    if (limit_ != never) limit_ = std::max(limit_, now + restart_bound);  // these are counted
+    wait_in(restarting, now, restart_bound);
     return apply(reset_card, now);
 }
 
 Actions States::mismatched() noexcept {
-    enter(protocol_mismatch, never);
+    settle(protocol_mismatch);
     commands_due_ = never;
-    return reset_card;
+    return reset_card | cut_off;
 }
 
 void States::imminent(Time now) noexcept {
-    if (state_ == online) enter(busy_imminent, now + busy_bound);
+    if (state_ == online) wait_in(busy_imminent, now, busy_bound);
 }
 
 void States::commands_done(DriveState drive, Time now) noexcept {
     commands_due_ = never;
     if (state_ == online || contains(final_states, state_)) return;
     if (drive != DriveState::online) {
-        enter(busy, now + busy_bound);
+        wait_in(busy, now, busy_bound);
         return;
     }
     if (!contains(before_online, state_)) return;
     restarts_ = 0;
-    enter(online, never);
+    settle(online);
 }
 
 void States::stop(bool sync) noexcept {
     commands_due_ = never;
-    enter(sync ? syncing : stopping, never);
+    settle(sync ? syncing : stopping);
 }
 
 }  // namespace mqblk::driver::skd

@@ -2,8 +2,8 @@
 //
 // The start-up and recovery of a card as a state machine over tables: what the driver does when the card's state
 // changes, when a time is up, when a step of its own has ended. It touches no hardware and has no clock; it says what
-// is to be done. Every state that waits has a bound, and what restarts without ever coming online does so a bounded
-// number of times, so every request ends.
+// is to be done. Every state that waits has a bound, all that follow one another without the card coming online have
+// one together, and what restarts without ever coming online does so a bounded number of times, so every request ends.
 //
 // What a card may still be doing decides what may end: a request whose memory it may touch ends only after a soft
 // reset that it has acknowledged (recover), or when it is cut off from memory (cut_off); after that it is reset before
@@ -61,6 +61,8 @@ class States {
     static constexpr Duration sanitize_bound = std::chrono::seconds(3);
     static constexpr Duration restart_bound = std::chrono::minutes(4);
     static constexpr Duration commands_bound = std::chrono::seconds(8);
+    /// Of all states in a row in which requests wait: busy for as long as that may be, then a restart by itself.
+    static constexpr Duration longest_wait = busy_bound + restart_bound;
     static constexpr unsigned max_restarts = 16;  ///< in a row without coming online
 
     [[nodiscard]] DriverState state() const noexcept { return state_; }
@@ -86,15 +88,18 @@ class States {
     void stop(bool sync) noexcept;
 
   private:
-    void enter(DriverState next, Time due) noexcept {
+    /// A state that has no bound: nobody waits in it.
+    void settle(DriverState next) noexcept {
         state_ = next;
-        due_ = due;
+        due_ = limit_ = never;
     }
+    void wait_in(DriverState next, Time now, Duration bound) noexcept;
     [[nodiscard]] Actions apply(Actions, Time now) noexcept;
 
     DriverState state_ = DriverState::idle;
     Time due_ = never;           ///< of the state
     Time commands_due_ = never;  ///< of the internal commands
+    Time limit_ = never;         ///< no change of the card's state moves due_ beyond it
     unsigned restarts_ = 0;
     bool abandoned_ = false;  ///< it was cut off and may still believe in commands that have ended here
 };
