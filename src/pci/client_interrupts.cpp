@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A descriptor that is no eventfd is refused: a write to a pipe or a socket could wait for its reader for ever. An
-// eventfd is made non-blocking, for its counter may be full.
+// A descriptor that is no eventfd is refused. A signal never waits, also where the client has filled the counter (see
+// pci/eventfd_signal.h).
 #include "pci/client_interrupts.h"
 
 #include "base/rcu.h"
+#include "pci/eventfd_signal.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,11 +24,6 @@ bool is_eventfd(int fd) {
     char target[64];
     const auto length = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target, sizeof target);
     return length > 0 && std::string_view(target, static_cast<std::size_t>(length)) == "anon_inode:[eventfd]";
-}
-
-bool make_nonblocking(int fd) noexcept {
-    const int flags = ::fcntl(fd, F_GETFL);
-    return flags >= 0 && ((flags & O_NONBLOCK) != 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0);
 }
 
 constexpr bool one_bit(std::uint32_t flags) noexcept {
@@ -60,10 +55,7 @@ bool ClientInterrupts::deliver(InterruptType type, unsigned vector) noexcept {
     const Slots& slots = slots_[static_cast<std::size_t>(type) - 1];
     const int fd = vector < slots.size() ? slots[vector].load(std::memory_order_acquire) : -1;
     if (fd < 0) return false;
-    const std::uint64_t one = 1;
-    // Where the counter is full the client has not looked for 2^64 signals; it will find one.
-    [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
-    return true;
+    return signal_eventfd(fd);
 }
 
 void ClientInterrupts::assign(Slots& slots, std::size_t first, std::size_t count, std::vector<OwnedFd> fds) {
@@ -113,7 +105,7 @@ int ClientInterrupts::set_trigger(FunctionCore& core, const vu::IrqSet& request,
     if ((request.flags & vu::irq_set_eventfd) == 0) return 0;  // the vectors are signalled by the caller
     if (!fds.empty() && fds.size() != request.count) return EINVAL;
     for (const OwnedFd& fd : fds) {
-        if (!is_eventfd(fd.get()) || !make_nonblocking(fd.get())) return EINVAL;
+        if (!is_eventfd(fd.get())) return EINVAL;
     }
     assign(slots, request.start, request.count, std::move(fds));
     apply(core, request.index, request.start, request.count);

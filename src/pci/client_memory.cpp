@@ -211,10 +211,8 @@ int ClientMemory::unmap(std::uint64_t address, std::uint64_t bytes) {
         const auto before = std::prev(first);
         if (address - before->first < before->second->bytes()) return EINVAL;
     }
-    for (auto each = first; each != end; ++each) {
-        static_cast<void>(memory_.remove(each->first, each->second->bytes()));
-        retired_.push_back(std::move(each->second));
-    }
+    memory_.remove_within(address, last);
+    for (auto each = first; each != end; ++each) retired_.push_back(std::move(each->second));
     regions_.erase(first, end);
     return 0;
 }

@@ -35,8 +35,9 @@ class DmaMessenger {
 /// The reactor's thread.
 class ClientMemory {
   public:
-    static constexpr std::size_t max_regions = wire::vfio_user::default_max_dma_maps;
-    // What of this process one client may take up: address space, and mappings or descriptors.
+    // What of this process one client may take up: a table of its regions, copied at each change, address space, and
+    // mappings or descriptors. A monitor has a few hundred regions; with an IOMMU one for each page that is in use.
+    static constexpr std::size_t max_regions = 8192;
     static constexpr std::uint64_t max_mapped_bytes = 1ull << 44;
     static constexpr std::size_t max_files = 128;
 

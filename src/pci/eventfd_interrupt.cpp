@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pci/eventfd_interrupt.h"
 
+#include "pci/eventfd_signal.h"
 #include "reactor/reactor.h"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <utility>
 
 namespace mqblk::pci {
@@ -32,8 +31,7 @@ class EventfdInterrupt final : public Interrupt {
 
   private:
     void ready() {
-        std::uint64_t count = 0;
-        if (::read(fd_, &count, sizeof count) != sizeof count) {  // somebody else's wake-up
+        if (take_eventfd(fd_) == 0) {  // somebody else's wake-up, or taken by the device itself
             watch_->arm(false);
             return;
         }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace mqblk::pci {
 
@@ -278,6 +279,16 @@ std::optional<MemoryRegion> HostMemory::remove(std::uint64_t address, std::uint6
     }
     replace(std::move(next));
     return removed;
+}
+
+void HostMemory::remove_within(std::uint64_t address, std::uint64_t last) {
+    const MemoryTable& now = *table_.load(std::memory_order_relaxed);
+    auto next = std::make_unique<MemoryTable>();
+    next->regions.reserve(now.regions.size());
+    std::ranges::copy_if(now.regions, std::back_inserter(next->regions), [=](const MemoryRegion& region) {
+        return region.address < address || region.address > last || region.bytes - 1 > last - region.address;
+    });
+    if (next->regions.size() != now.regions.size()) replace(std::move(next));
 }
 
 void HostMemory::clear() {

@@ -127,6 +127,8 @@ class HostMemory {
     /// Nobody finds it any more when this returns; accesses by copy have ended. Holds may last: see drained().
     /// Nothing if no region has exactly this range.
     [[nodiscard]] std::optional<MemoryRegion> remove(std::uint64_t address, std::uint64_t bytes);
+    /// The same for all regions that lie in [address, last], in one step.
+    void remove_within(std::uint64_t address, std::uint64_t last);
     /// The same for all of them.
     void clear();
     /// Whether no hold is left that can see what has been removed.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,6 +18,15 @@
 namespace mqblk::pci {
 
 namespace vu = wire::vfio_user;
+
+namespace {
+
+/// Commands of the server that the listener serves before it lets go of the link. A server waits for its answers, so
+/// that so many at once are no honest one's: then those who wait for the link come first.
+constexpr unsigned commands_at_once = 64;
+constexpr timespec let_others{0, 1'000'000};
+
+}  // namespace
 
 VfioUserLink::VfioUserLink(OwnedFd socket, std::string name, Duration answer_timeout, std::function<void()> lost)
     : name_(std::move(name)), answer_timeout_(answer_timeout), on_lost_(std::move(lost)), socket_(std::move(socket)) {}
@@ -101,23 +111,27 @@ Result<> VfioUserLink::exchange(vu::Command command, std::uint32_t flags, std::s
     const std::int64_t deadline = MessageSocket::now_ns() + answer_timeout_.count();
     if (auto sent = transmit(header, payload, fds, deadline); !sent) return sent;
     if ((header.flags & vu::flag_no_reply) != 0) return {};
+    const auto late = [this] {
+        return lose(fmt::format("its server did not answer within {} s{}",
+                                std::chrono::duration_cast<std::chrono::seconds>(answer_timeout_).count(),
+                                agreed_ ? "" : "; another client may be using it, and it serves one at a time"));
+    };
     for (;;) {
         switch (socket_.receive(answer)) {
             case State::whole:
                 break;
             case State::waiting:
                 if (socket_.wait(false, deadline)) continue;
-                return lose(
-                    fmt::format("its server did not answer within {} s{}",
-                                std::chrono::duration_cast<std::chrono::seconds>(answer_timeout_).count(),
-                                agreed_ ? "" : "; another client may be using it, and it serves one at a time"));
+                return late();
             case State::closed:
                 return lose("its server is gone");
             case State::breach:
                 return lose("its server sent what is no message");
         }
         if (!answer.is_reply()) {
-            serve(answer);
+            // Its own commands are no answer, however many it sends.
+            if (MessageSocket::now_ns() >= deadline) return late();
+            serve(answer, deadline);
             if (lost()) return lose({});
         } else if (answer.header.message_id != header.message_id || answer.header.command != header.command) {
             return lose("its server answered what was not asked");
@@ -165,8 +179,8 @@ std::span<std::byte> VfioUserLink::find(const vu::DmaAccess& access) const noexc
     return memory.subspan(offset, access.count);
 }
 
-/// The server asks for memory.
-void VfioUserLink::serve(const Message& message) {
+/// The server asks for memory. It has until `deadline` to take the answer.
+void VfioUserLink::serve(const Message& message, std::int64_t deadline) {
     const auto command = static_cast<vu::Command>(message.header.command);
     const bool read = command == vu::Command::dma_read;
     vu::DmaAccess access{};
@@ -195,7 +209,7 @@ void VfioUserLink::serve(const Message& message) {
                             .message_size = static_cast<std::uint32_t>(sizeof header + payload.size()),
                             .flags = vu::flag_reply | (error != 0 ? vu::flag_error : 0),
                             .error = static_cast<std::uint32_t>(error)};
-    static_cast<void>(transmit(header, payload, {}, MessageSocket::now_ns() + answer_timeout_.count()));
+    static_cast<void>(transmit(header, payload, {}, deadline));
 }
 
 void VfioUserLink::offer(std::uint64_t address, std::span<std::byte> memory) {
@@ -227,25 +241,43 @@ void VfioUserLink::listen() {
             [[maybe_unused]] const auto got = ::read(wake_.get(), &count, sizeof count);
         }
         if (fds[0].revents == 0) continue;
-        {
+        const bool more = serve_what_came();
+        if (!more && (fds[0].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
             const std::lock_guard lock(mutex_);
-            Message message;
-            State state = State::whole;
-            while (!lost() && (state = socket_.receive(message)) == State::whole) {
-                if (message.is_reply()) {
-                    static_cast<void>(lose("its server answered what was not asked"));
-                } else {
-                    serve(message);
-                }
-            }
-            if (state == State::breach) static_cast<void>(lose("its server sent what is no message"));
-            if (state == State::closed || (fds[0].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
-                static_cast<void>(lose("its server is gone"));
-            }
+            static_cast<void>(lose("its server is gone"));
         }
         if (lost()) break;
+        if (more) ::nanosleep(&let_others, nullptr);
     }
     if (lost()) tell_lost();
+}
+
+/// Returns whether there may be more.
+bool VfioUserLink::serve_what_came() {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t deadline = MessageSocket::now_ns() + answer_timeout_.count();
+    for (unsigned i = 0; i < commands_at_once; ++i) {
+        if (lost()) return false;
+        Message message;
+        switch (socket_.receive(message)) {
+            case State::whole:
+                break;
+            case State::waiting:
+                return false;
+            case State::closed:
+                static_cast<void>(lose("its server is gone"));
+                return false;
+            case State::breach:
+                static_cast<void>(lose("its server sent what is no message"));
+                return false;
+        }
+        if (message.is_reply()) {
+            static_cast<void>(lose("its server answered what was not asked"));
+        } else {
+            serve(message, deadline);
+        }
+    }
+    return true;
 }
 
 }  // namespace mqblk::pci

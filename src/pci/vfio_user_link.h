@@ -82,11 +82,12 @@ class VfioUserLink {
                                     std::span<const std::byte> payload, std::span<const int> fds, Message& answer);
     [[nodiscard]] Result<> transmit(const wire::vfio_user::Header& header, std::span<const std::byte> payload,
                                     std::span<const int> fds, std::int64_t deadline);
-    void serve(const Message& message);
+    void serve(const Message& message, std::int64_t deadline);
     [[nodiscard]] std::span<std::byte> find(const wire::vfio_user::DmaAccess& access) const noexcept;
     std::unexpected<Error> lose(std::string why);
     void tell_lost();
     void listen();
+    bool serve_what_came();
 
     const std::string name_;
     const Duration answer_timeout_;

@@ -17,6 +17,15 @@ namespace mqblk::pci {
 
 namespace vu = wire::vfio_user;
 
+namespace {
+
+// What of this process a server may take up: mappings, and memory when it is gone (see cover()). No device that is
+// driven here has more than a page or two of doorbells.
+constexpr std::size_t max_areas = 16;                // of a BAR
+constexpr std::uint64_t max_area_bytes = 64u << 20;  // of all BARs
+
+}  // namespace
+
 VfioUserRegions::~VfioUserRegions() {
     for (const RemoteBar& bar : bars_) {
         for (const MappedArea& area : bar.areas) ::munmap(area.memory, area.bytes);
@@ -95,6 +104,9 @@ Result<> VfioUserRegions::map_areas(const std::string& name, unsigned index, con
         const auto known = std::ranges::find_if(
             bar.areas, [&](const MappedArea& a) { return a.offset == area.offset && a.bytes == area.size; });
         if (known_ && known == bar.areas.end()) continue;  // Bars that drivers have know nothing of it
+        if (known == bar.areas.end() && (bar.areas.size() >= max_areas || area.size > max_area_bytes - mapped_bytes_)) {
+            continue;  // that part goes by messages as well
+        }
         void* const place = known == bar.areas.end() ? nullptr : known->memory;
         void* const mapped =
             ::mmap(place, area.size, PROT_READ | PROT_WRITE, MAP_SHARED | (place != nullptr ? MAP_FIXED : 0), fd,
@@ -102,7 +114,9 @@ Result<> VfioUserRegions::map_areas(const std::string& name, unsigned index, con
         if (mapped == MAP_FAILED) {
             return std::unexpected(Error::from_errno(errno, fmt::format("map BAR {} of {}", index, name)));
         }
-        if (place == nullptr) bar.areas.push_back({area.offset, area.size, static_cast<std::byte*>(mapped)});
+        if (place != nullptr) continue;
+        bar.areas.push_back({area.offset, area.size, static_cast<std::byte*>(mapped)});
+        mapped_bytes_ += area.size;
     }
     return {};
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The regions of a function behind a vfio-user socket: how large its BARs and its configuration space are, and those
-// parts of BARs that are mapped here. Their places stay the same from one server to the next.
+// parts of BARs that are mapped here: few and small ones, whatever the server offers. Their places stay the same from
+// one server to the next.
 #pragma once
 
 #include "pci/config.h"
@@ -50,6 +51,7 @@ class VfioUserRegions {
     const bool map_areas_;
     bool known_ = false;
     std::array<RemoteBar, bar_count> bars_;
+    std::uint64_t mapped_bytes_ = 0;  ///< of all areas
     std::uint64_t config_bytes_ = 0;
 };
 

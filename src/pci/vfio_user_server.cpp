@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One client at a time: it is accepted when the one before it has left no trace, and the next waits in the socket's
-// queue. Nothing here waits for a client but dma_read and dma_write, which are bounded: what it sends meanwhile is kept
-// and carried out in order.
+// queue. Nothing here waits for a client but dma_read and dma_write, which have a budget: what it sends meanwhile is
+// kept and carried out in order.
 #include "pci/vfio_user_server.h"
 
 #include "base/log.h"
 #include "base/rcu.h"
+#include "pci/eventfd_signal.h"
 #include "pci/vfio_user_session.h"
+#include "pci/wait_budget.h"
 #include "reactor/reactor.h"
 
 #include <fmt/format.h>
@@ -15,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <deque>
 #include <optional>
 #include <thread>
@@ -27,13 +30,13 @@ namespace vu = wire::vfio_user;
 using State = MessageSocket::State;
 using Outcome = VfioUserSession::Outcome;
 
-/// How long a client may take to hand over its memory. A monitor that is stopped or hostile must not stop its server.
-constexpr std::int64_t dma_bound_ns = 2'000'000'000;
 /// What a client may send while it owes an answer.
 constexpr std::size_t max_kept_messages = 256, max_kept_bytes = 4u << 20, max_kept_fds = 256;
 /// Messages carried out in one pass, so that a client that never pauses leaves room for its model's disk.
 constexpr unsigned messages_per_pass = 64;
 constexpr Duration look_again = std::chrono::microseconds(100);
+/// Where the kernel has no descriptor for the next client now.
+constexpr Duration accept_again = std::chrono::milliseconds(100);
 
 class Server final : public VfioUserServer, public InterruptSink, public DmaMessenger, Poller {
   public:
@@ -42,7 +45,10 @@ class Server final : public VfioUserServer, public InterruptSink, public DmaMess
           path_(std::move(path)),
           options_(options),
           core_(reactor, memory_, *this, std::move(model)),
-          again_([this] { go_on(); }) {}
+          again_([this] { go_on(); }),
+          accept_again_([this] { accept(); }),
+          greeting_([this] { ungreeted(); }),
+          next_pass_([this] { budget_.next_pass(); }) {}
     ~Server() override;
 
     Result<> start();
@@ -73,9 +79,11 @@ class Server final : public VfioUserServer, public InterruptSink, public DmaMess
     bool dma_read(std::uint64_t address, std::span<std::byte> to) noexcept override;
     bool dma_write(std::uint64_t address, std::span<const std::byte> from) noexcept override;
     bool exchange(vu::Command command, std::span<const std::byte> request, std::uint64_t count, Message& answer);
-    bool await(std::uint16_t id, vu::Command command, std::int64_t deadline, Message& answer);
+    bool converse(const vu::Header& header, std::span<const std::byte> request, std::int64_t deadline, Message& answer);
+    bool await(std::uint16_t id, std::uint16_t command, std::int64_t deadline, Message& answer);
 
     void accept();
+    void ungreeted();
     void go_on();
     void serve();
     bool take(Message& message);
@@ -94,7 +102,10 @@ class Server final : public VfioUserServer, public InterruptSink, public DmaMess
     FunctionCore core_;
     OwnedFd listener_;
     std::unique_ptr<Watch> accepting_;
-    Timer again_;
+    Timer again_, accept_again_;
+    Timer greeting_;     ///< armed until the client has said its version
+    WaitBudget budget_;  ///< for a client that hands over its memory
+    Timer next_pass_;    ///< armed once something was spent of it
     std::uint64_t served_ = 0;
     std::thread::id thread_;
     bool serving_ = false;  ///< go_on() is on the stack: the model, called from there, may call back
@@ -103,6 +114,7 @@ class Server final : public VfioUserServer, public InterruptSink, public DmaMess
 };
 
 Result<> Server::start() {
+    if (auto prepared = prepare_eventfd_signals(); !prepared) return prepared;
     auto listener = listen_unix(path_);
     if (!listener) return std::unexpected(listener.error());
     listener_ = std::move(*listener);
@@ -119,7 +131,7 @@ Result<> Server::start() {
 }
 
 Server::~Server() {
-    again_.cancel();
+    for (Timer* const timer : {&again_, &accept_again_, &greeting_, &next_pass_}) timer->cancel();
     accepting_.reset();
     reactor_.remove(*this);
     if (client_ != nullptr) {
@@ -138,6 +150,14 @@ void Server::accept() {
     thread_ = std::this_thread::get_id();
     if (client_ != nullptr) return;
     OwnedFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const int problem = fd ? 0 : errno;
+    if (problem == EMFILE || problem == ENFILE || problem == ENOBUFS || problem == ENOMEM) {
+        // The client still waits in the queue, so the socket stays readable.
+        const Error error = Error::from_errno(problem, fmt::format("accept a vfio-user client of {}", path_));
+        log_limited("vfio-user: accept", error.message());
+        accept_again_.arm(reactor_, reactor_.now() + accept_again);
+        return;
+    }
     if (!fd || core_.gone()) {
         accepting_->arm(false);
         return;
@@ -148,6 +168,14 @@ void Server::accept() {
     delivering_to_.store(client_.get(), std::memory_order_release);
     client_->watch = reactor_.watch(raw, [this] { go_on(); });
     client_->watch->arm(false);
+    budget_ = {};
+    greeting_.arm(reactor_, reactor_.now() + options_.version_timeout);
+}
+
+/// Whoever says nothing must not keep all others out.
+void Server::ungreeted() {
+    if (client_ == nullptr || client_->leaving || client_->session.negotiated()) return;
+    leave("it did not say its version in time");
 }
 
 /// The socket can be read or written, or it is time to look again.
@@ -335,22 +363,35 @@ bool Server::exchange(vu::Command command, std::span<const std::byte> request, s
                             .message_size = static_cast<std::uint32_t>(sizeof header + request.size()),
                             .flags = vu::flag_command,
                             .error = 0};
-    const std::int64_t deadline = MessageSocket::now_ns() + dma_bound_ns;
-    State state = client.socket.send(header, request);
-    while (state == State::waiting && client.socket.wait(true, deadline)) state = client.socket.flush();
-    if (state != State::whole) {
-        leave(state == State::closed ? "" : "it takes no messages");
+    const std::int64_t now = MessageSocket::now_ns(), left = budget_.left_ns(now);
+    if (!next_pass_.armed()) next_pass_.arm(reactor_, reactor_.now());
+    if (left == 0) {
+        leave("it takes too long to hand over its memory");
         return false;
     }
-    if (!await(header.message_id, command, deadline, answer)) return false;
-    if ((answer.header.flags & vu::flag_error) != 0) return false;
+    const bool answered = converse(header, request, now + left, answer);
+    budget_.spent(MessageSocket::now_ns());
+    if (!answered || (answer.header.flags & vu::flag_error) != 0) return false;
     vu::DmaAccess echoed{};
     // The count in the reply to a write has 4 bytes in the published table, and 8 in practice: it is not looked at.
     if (answer.payload.size() < sizeof echoed.address + 4) return false;
     return command == vu::Command::dma_write || answer.payload.size() == sizeof echoed + count;
 }
 
-bool Server::await(std::uint16_t id, vu::Command command, std::int64_t deadline, Message& answer) {
+/// Sends it and waits for what answers it, until `deadline`.
+bool Server::converse(const vu::Header& header, std::span<const std::byte> request, std::int64_t deadline,
+                      Message& answer) {
+    Client& client = *client_;
+    State state = client.socket.send(header, request);
+    while (state == State::waiting && client.socket.wait(true, deadline)) state = client.socket.flush();
+    if (state != State::whole) {
+        leave(state == State::closed ? "" : "it takes no messages");
+        return false;
+    }
+    return await(header.message_id, header.command, deadline, answer);
+}
+
+bool Server::await(std::uint16_t id, std::uint16_t command, std::int64_t deadline, Message& answer) {
     Client& client = *client_;
     for (;;) {
         Message message;
@@ -369,7 +410,7 @@ bool Server::await(std::uint16_t id, vu::Command command, std::int64_t deadline,
                 return false;
         }
         if (message.is_reply()) {
-            if (message.header.message_id == id && message.header.command == static_cast<std::uint16_t>(command)) {
+            if (message.header.message_id == id && message.header.command == command) {
                 answer = std::move(message);
                 return true;
             }

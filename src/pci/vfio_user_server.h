@@ -6,10 +6,12 @@
 // leaves is a power cycle for the model.
 #pragma once
 
+#include "base/clock.h"
 #include "pci/model.h"
 
 #include <mqblk/error.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,6 +25,7 @@ namespace pci {
 struct VfioUserServerOptions {
     bool map_areas = true;      ///< let clients map the model's areas, which the model then has to poll
     bool posted_writes = true;  ///< let clients that know it queue register writes in shared memory (wire/vfio_user.h)
+    Duration version_timeout = std::chrono::seconds(10);  ///< for a client to say its version, before others wait
 };
 
 /// One reactor's. Everything runs there, the model included.

@@ -45,6 +45,7 @@ class VfioUserSession {
     [[nodiscard]] Outcome handle(Message message, Reply& reply);
     [[nodiscard]] Outcome resume(Reply& reply);
     [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
+    [[nodiscard]] bool negotiated() const noexcept { return negotiated_; }
     [[nodiscard]] const VfioUserVersion& client() const noexcept { return client_; }
 
     /// Posted writes, if the client uses them. What is there is carried out before each message, and at any time when

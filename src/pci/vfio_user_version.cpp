@@ -19,6 +19,8 @@ using Json = nlohmann::json;
 constexpr std::size_t max_text_bytes = 4096;
 /// Deeper than any that the specification has: capabilities, twin_socket.
 constexpr int max_depth = 8;
+/// A page. Fewer bytes at once are nobody's need and would make thousands of messages of one transfer.
+constexpr std::uint32_t least_transfer_bytes = 4096;
 constexpr const char* posted_writes_name = "mqblk_posted_writes";
 
 /// Null where the text is no JSON, or nested without end.
@@ -78,7 +80,7 @@ Result<VfioUserVersion> decode_version(std::span<const std::byte> payload) {
     if (capabilities == json.end()) return version;
     if (!capabilities->is_object()) return fail(Errc::protocol, "capabilities that are no JSON object");
     if (!take_number(*capabilities, "max_msg_fds", 0, version.max_fds) ||
-        !take_number(*capabilities, "max_data_xfer_size", 1, version.max_transfer_bytes) ||
+        !take_number(*capabilities, "max_data_xfer_size", least_transfer_bytes, version.max_transfer_bytes) ||
         !take_number(*capabilities, "max_dma_maps", 1, version.max_dma_maps) ||
         !take_number(*capabilities, posted_writes_name, 0, version.posted_writes)) {
         return fail(Errc::protocol, "a capability that is no sensible number");

@@ -27,7 +27,7 @@ pci::OwnedFd connect_or_throw(const std::string& path) {
 
 }  // namespace
 
-ServedDevice::ServedDevice(bool map_areas) {
+ServedDevice::ServedDevice(bool map_areas, Duration version_timeout) : version_timeout_(version_timeout) {
     directory_ = std::filesystem::temp_directory_path() / "mqblk-pci-XXXXXX";
     if (::mkdtemp(directory_.data()) == nullptr) throw std::runtime_error("mkdtemp");
     path_ = directory_ + "/device";
@@ -43,7 +43,8 @@ void ServedDevice::start(bool map_areas) {
     reactor_ = uring_reactor();
     auto model = std::make_unique<CopyDevice>();
     model_ = model.get();
-    auto server = pci::VfioUserServer::listen(*reactor_, path_, std::move(model), {.map_areas = map_areas});
+    auto server = pci::VfioUserServer::listen(*reactor_, path_, std::move(model),
+                                              {.map_areas = map_areas, .version_timeout = version_timeout_});
     if (!server) throw std::runtime_error(server.error().message());
     server_ = std::move(*server);
     stop_.store(false);

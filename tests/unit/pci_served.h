@@ -9,6 +9,7 @@
 #include "wire/vfio_user.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -23,7 +24,7 @@ namespace mqblk::test {
 
 class ServedDevice {
   public:
-    explicit ServedDevice(bool map_areas = true);
+    explicit ServedDevice(bool map_areas = true, Duration version_timeout = std::chrono::minutes(10));
     ~ServedDevice();
 
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -43,6 +44,7 @@ class ServedDevice {
     void start(bool map_areas);
     void stop();
 
+    const Duration version_timeout_;
     std::string directory_, path_;
     std::unique_ptr<Reactor> reactor_;
     CopyDevice* model_ = nullptr;

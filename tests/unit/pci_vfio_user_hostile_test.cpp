@@ -2,14 +2,20 @@
 //
 // Clients that break the protocol, or break off.
 #include "pci/vfio_user_version.h"
+#include "pci/wait_budget.h"
 #include "unit/pci_vfio_user_support.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -32,7 +38,8 @@ TEST_F(VfioUserServer, VersionsThatItDoesNotTake) {
          {text(1, ""), text(0, "{}"), text(0, "\0"sv), text(0, "[]\0"sv), text(0, "{\"capabilities\":3}\0"sv),
           text(0, "{\"capabilities\":{\"max_msg_fds\":-1}}\0"sv),
           text(0, "{\"capabilities\":{\"max_msg_fds\":\"8\"}}\0"sv),
-          text(0, "{\"capabilities\":{\"max_data_xfer_size\":0}}\0"sv), text(0, "{\"capabilities\":\0"sv),
+          text(0, "{\"capabilities\":{\"max_data_xfer_size\":0}}\0"sv),
+          text(0, "{\"capabilities\":{\"max_data_xfer_size\":4095}}\0"sv), text(0, "{\"capabilities\":\0"sv),
           text(0, deep), text(0, std::string(5000, ' ')), std::vector<std::byte>(3)}) {
         RawClient client(served.path());
         EXPECT_GT(client.ask(Command::version, payload), 0);
@@ -40,6 +47,7 @@ TEST_F(VfioUserServer, VersionsThatItDoesNotTake) {
     }
     for (const auto& payload :
          {text(0, ""), text(0, "{}\0"sv), text(0, "{\"capabilities\":{\"max_msg_fds\":99999999999,\"new\":[1]}}\0"sv),
+          text(0, "{\"capabilities\":{\"max_data_xfer_size\":4096}}\0"sv),
           text(0, "{\"capabilities\":{\"twin_socket\":{\"supported\":true}}}\0"sv)}) {
         RawClient client(served.path());
         EXPECT_EQ(client.ask(Command::version, payload), 0);
@@ -307,6 +315,107 @@ TEST_F(VfioUserServer, AClientThatReadsNothingIsNotWaitedFor) {
         EXPECT_TRUE(served.connected()) << "the server's thread goes on";
     }
     ASSERT_TRUE(served.wait_until_free());
+}
+
+/// The client fills its eventfd's counter and lets writers wait for it.
+TEST_F(VfioUserServer, AFullEventfdDoesNotStopTheServer) {
+    RawClient client(served.path());
+    ASSERT_TRUE(client.negotiate());
+    const pci::OwnedFd event(::eventfd(0, EFD_CLOEXEC));
+    const int fd = event.get();
+    ASSERT_EQ(client.ask(Command::device_set_irqs, irqs_payload(36, 2, 0, 1), std::span(&fd, 1)), 0);
+    ASSERT_EQ(::fcntl(fd, F_SETFL, 0), 0);
+    ASSERT_EQ(::eventfd_write(fd, 0xfffffffffffffffe), 0);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(client.write_register(cd::raise, 0, 4), 0);
+    }
+    EXPECT_EQ(client.ask(Command::device_set_irqs, irqs_payload(33, 2, 0, 1)), 0) << "nor by the client's own trigger";
+    EXPECT_EQ(client.read_register(cd::magic, 4), cd::magic_value);
+}
+
+TEST(VfioUserServerAlone, WhoNeverSaysItsVersionDoesNotKeepOthersOut) {
+    set_log_level(LogLevel::off);
+    ServedDevice served(true, std::chrono::milliseconds(300));
+    RawClient silent(served.path()), stops_short(served.path());
+    ASSERT_TRUE(stops_short.send(std::vector<std::byte>(15)));
+    bool served_then = false;
+    for (int i = 0; i < 100 && !served_then; ++i) served_then = RawClient(served.path()).negotiate();
+    EXPECT_TRUE(served_then);
+    EXPECT_TRUE(silent.closed());
+    EXPECT_TRUE(stops_short.closed());
+    RawClient client(served.path());
+    bool greeted = client.negotiate();
+    for (int i = 0; greeted && i < 7; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        EXPECT_EQ(client.read_register(cd::magic, 4), cd::magic_value) << "who has said it may stay";
+    }
+    set_log_level(LogLevel::warning);
+}
+
+/// Takes every descriptor that this process may have but one.
+class FewDescriptors {
+  public:
+    FewDescriptors() {
+        ::getrlimit(RLIMIT_NOFILE, &before_);
+        rlimit low = before_;
+        low.rlim_cur = static_cast<rlim_t>(pci::OwnedFd(::dup(0)).get()) + 64;
+        ::setrlimit(RLIMIT_NOFILE, &low);
+        for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken_.emplace_back(fd);
+        taken_.pop_back();
+    }
+    ~FewDescriptors() {
+        taken_.clear();
+        ::setrlimit(RLIMIT_NOFILE, &before_);
+    }
+
+  private:
+    rlimit before_{};
+    std::vector<pci::OwnedFd> taken_;
+};
+
+TEST_F(VfioUserServer, WithoutDescriptorsItWaitsForThem) {
+    const auto cpu_time = [this] {
+        timespec time{};
+        served.run([&time] { ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time); });
+        return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+    };
+    std::optional<FewDescriptors> few(std::in_place);
+    RawClient client(served.path());
+    const auto before = cpu_time();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_LT(cpu_time() - before, std::chrono::milliseconds(100)) << "and does not spin meanwhile";
+    EXPECT_FALSE(served.connected());
+    few.reset();
+    EXPECT_TRUE(client.negotiate());
+}
+
+/// Each answer comes in time, but the device needs hundreds of them for one write to a register.
+TEST_F(VfioUserServer, AClientWhoseMemoryDripsIsLeft) {
+    RawClient client(served.path());
+    ASSERT_EQ(client.ask(Command::version, pci::encode_version({.max_transfer_bytes = 4096})), 0);
+    ASSERT_EQ(client.map(mapped_at, 4 * cd::most_bytes, -1), 0);
+    set_up_ring(client);
+    ASSERT_TRUE(client.send(RawClient::message(Command::region_write, register_write(cd::doorbell, 1, 4), 100)));
+    cd::Descriptor command{};
+    command.from = mapped_at + 0x1000;
+    command.to = mapped_at + 2 * cd::most_bytes;
+    command.bytes = cd::most_bytes;
+    int answers = 0;
+    for (pci::Message message; answers < 200 && client.receive(message); ++answers) {
+        const auto kind = static_cast<Command>(message.header.command);
+        vu::DmaAccess access{};
+        std::memcpy(&access, message.payload.data(), sizeof access);
+        ASSERT_LE(access.count, 4096u);
+        std::vector<std::byte> data(kind == Command::dma_read ? access.count : 0);
+        if (access.address == mapped_at) std::memcpy(data.data(), &command, sizeof command);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        if (!client.send(RawClient::message(kind, bytes_of(access, data), message.header.message_id, vu::flag_reply))) {
+            break;
+        }
+    }
+    EXPECT_GE(answers, 2);
+    EXPECT_LE(answers, pci::WaitBudget::bound_ns / 100'000'000 + 1);
+    EXPECT_TRUE(served.wait_until_free());
 }
 
 }  // namespace
