@@ -18,29 +18,63 @@ std::string_view take_until(std::string_view& text, char separator) {
     return part;
 }
 
+std::optional<std::uint64_t> read_number(std::string_view text) {
+    const bool hexadecimal = text.starts_with("0x");
+    const std::string_view digits = hexadecimal ? text.substr(2) : text;
+    std::uint64_t number = 0;
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), number, hexadecimal ? 16 : 10);
+    if (error != std::errc{} || end != digits.data() + digits.size() || number > most_fault_number) return std::nullopt;
+    return number;
+}
+
 Result<> parse_when(FaultText& fault, std::string_view text) {
     std::string_view rest = text;
-    const auto command = parse_fault_number("the command after '@'", take_until(rest, 'x'));
-    if (!command) return std::unexpected(command.error());
+    const auto command = read_number(take_until(rest, 'x'));
+    if (!command) return fail(Errc::invalid_argument, "the command after '@' must be a number, as in @100");
     fault.command = *command;
     if (text.find('x') == std::string_view::npos) return {};
-    const auto count = parse_fault_number("the count after 'x'", rest);
-    if (!count) return std::unexpected(count.error());
+    const auto count = read_number(rest);
+    if (!count) return fail(Errc::invalid_argument, "the count after 'x' must be a number, as in x3; x0 is for ever");
     fault.count = *count;
+    return {};
+}
+
+/// KEY=VALUE of `word`, which `fault` has not yet.
+Result<> take_pair(FaultText& fault, const FaultWord& word, std::string_view pair) {
+    if (pair.empty()) {
+        return fail(Errc::invalid_argument,
+                    fmt::format("a comma without KEY=VALUE after it; {} takes: {}", word.name, list_fault_keys(word)));
+    }
+    std::string_view value = pair;
+    const std::string_view key = take_until(value, '=');
+    if (key.empty() || word.keys.find(fmt::format("{} ", key)) == std::string_view::npos)
+        return fail(Errc::invalid_argument,
+                    fmt::format("{} has no '{}'; it takes: {}", word.name, key, list_fault_keys(word)));
+    const auto same = [key](const auto& each) { return each.first == key; };
+    if (std::ranges::any_of(fault.values, same))
+        return fail(Errc::invalid_argument, fmt::format("'{}' is given more than once", key));
+    fault.values.emplace_back(key, value);
     return {};
 }
 
 }  // namespace
 
-Result<std::uint64_t> parse_fault_number(std::string_view key, std::string_view value, std::uint64_t most) {
-    const bool hexadecimal = value.starts_with("0x");
-    const std::string_view digits = hexadecimal ? value.substr(2) : value;
-    std::uint64_t number = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), number, hexadecimal ? 16 : 10);
-    if (error != std::errc{} || end != digits.data() + digits.size() || number > most)
-        return fail(Errc::invalid_argument, fmt::format("{}={}: must be a number from 0 to {}", key, value, most));
-    return number;
+std::string list_fault_keys(const FaultWord& word) {
+    std::string list;
+    for (std::string_view rest = word.keys; !rest.empty();)
+        list += fmt::format("{}{}", list.empty() ? "" : ", ", take_until(rest, ' '));
+    return list.empty() ? "nothing" : list;
+}
+
+Result<std::uint64_t> parse_fault_number(std::string_view key, std::string_view value, std::uint64_t most,
+                                         std::uint64_t least) {
+    const auto number = read_number(value);
+    if (!number || *number < least || *number > most) {
+        return fail(Errc::invalid_argument,
+                    fmt::format("{}={}: must be a number from {} to {}", key, value, least, most));
+    }
+    return *number;
 }
 
 Result<FaultText> parse_fault_text(std::string_view text, std::span<const FaultWord> words) {
@@ -59,15 +93,10 @@ Result<FaultText> parse_fault_text(std::string_view text, std::span<const FaultW
         if (auto when = parse_when(fault, head); !when)
             return std::unexpected(when.error().in(fmt::format("fault '{}'", text)));
     }
-    while (!rest.empty()) {
-        std::string_view value = take_until(rest, ',');
-        const std::string_view key = take_until(value, '=');
-        if (key.empty() || word->keys.find(fmt::format("{} ", key)) == std::string_view::npos) {
-            return fail(Errc::invalid_argument,
-                        fmt::format("fault '{}': {} has no '{}'; it takes: {}", text, word->name, key,
-                                    word->keys.empty() ? "nothing" : word->keys));
-        }
-        fault.values.emplace_back(key, value);
+    for (bool more = text.find(',') != std::string_view::npos; more;) {
+        more = rest.find(',') != std::string_view::npos;
+        if (auto taken = take_pair(fault, *word, take_until(rest, ',')); !taken)
+            return std::unexpected(taken.error().in(fmt::format("fault '{}'", text)));
     }
     return fault;
 }

@@ -32,18 +32,22 @@ template <class Kind, std::size_t N>
     return words;
 }
 
+/// "lba, blocks": a word's keys, for people.
+[[nodiscard]] std::string list_fault_keys(const FaultWord& word);
+
 struct FaultText {
     std::size_t kind = 0;  ///< index of its word
     std::optional<std::uint64_t> command{}, count{};
     std::vector<std::pair<std::string_view, std::string_view>> values{};  ///< key and value; within the text
 };
 
-/// The error names what is wrong and what is allowed.
+/// No key twice. The error names what is wrong and what is allowed.
 [[nodiscard]] Result<FaultText> parse_fault_text(std::string_view text, std::span<const FaultWord> words);
 
-/// Decimal, or hexadecimal after 0x.
-[[nodiscard]] Result<std::uint64_t> parse_fault_number(
-    std::string_view key, std::string_view value,
-    std::uint64_t most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+inline constexpr auto most_fault_number = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+
+/// Decimal, or hexadecimal after 0x, from `least` to `most`.
+[[nodiscard]] Result<std::uint64_t> parse_fault_number(std::string_view key, std::string_view value,
+                                                       std::uint64_t most = most_fault_number, std::uint64_t least = 0);
 
 }  // namespace mqblk

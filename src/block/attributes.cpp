@@ -46,14 +46,17 @@ std::optional<std::uint32_t> parse(const std::string& value) {
 }
 
 Result<> refuse(const std::string& name, const std::string& value, std::string_view allowed) {
-    return mqblk::fail(Errc::invalid_argument, fmt::format("attribute {}: '{}' is not {}", name, value, allowed));
+    return mqblk::fail(Errc::invalid_argument, fmt::format("{}={}: must be {}", name, value, allowed));
 }
 
 /// A number in [low, high], or the error that says so.
 Result<std::uint32_t> number(const std::string& name, const std::string& value, std::uint32_t low, std::uint32_t high) {
     const std::optional<std::uint32_t> parsed = parse(value);
     if (!parsed || *parsed < low || *parsed > high)
-        return std::unexpected(refuse(name, value, fmt::format("a number from {} to {}", low, high)).error());
+        return std::unexpected(
+            refuse(name, value,
+                   low == high ? text(std::uint64_t{low}) : fmt::format("a number from {} to {}", low, high))
+                .error());
     return *parsed;
 }
 
@@ -63,14 +66,14 @@ Result<> set_scheduler(Settings& settings, const std::string& value) {
     } else if (value == "mq-deadline") {
         settings.scheduler = SchedulerKind::mq_deadline;
     } else {
-        return refuse("scheduler", value, "one of none, mq-deadline");
+        return refuse("scheduler", value, "none or mq-deadline");
     }
     return {};
 }
 
 Result<> set_write_cache(Settings& settings, const std::string& value) {
     if (value != "write back" && value != "write through")
-        return refuse("write_cache", value, "one of 'write back', 'write through'");
+        return refuse("write_cache", value, "'write back' or 'write through'");
     settings.write_through = value == "write through";
     return {};
 }
@@ -121,8 +124,8 @@ Result<> set_tunable(Settings& settings, const Tunable& which, const std::string
     const std::string name(which.name);
     if (settings.scheduler != SchedulerKind::mq_deadline)
         return mqblk::fail(Errc::not_found,
-                           fmt::format("attribute {} is the scheduler mq-deadline's, and that is not in "
-                                       "use; set scheduler to mq-deadline first",
+                           fmt::format("{} is the scheduler mq-deadline's, and that is not in use; set "
+                                       "scheduler=mq-deadline first",
                                        name));
     const auto parsed = number(name, value, 0, which.on != nullptr ? 1 : std::numeric_limits<std::int32_t>::max());
     if (!parsed) return std::unexpected(parsed.error());

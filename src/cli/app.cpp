@@ -105,6 +105,10 @@ int parse_and_run(int argc, const char* const* argv) {
 
 int run(int argc, const char* const* argv) noexcept {
     std::signal(SIGPIPE, SIG_IGN);
+    // A shell starts what it runs in the background with Ctrl-C ignored; commands catch it, and so it ends them before
+    // they do, too.
+    std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGTERM, SIG_DFL);
     hold_standard_descriptors();
     try {
         return parse_and_run(argc, argv);

@@ -176,6 +176,13 @@ std::int64_t MessageSocket::now_ns() noexcept {
 Result<OwnedFd> connect_unix(const std::string& path, Duration bound) {
     const auto address = unix_address(path);
     if (!address) return std::unexpected(address.error());
+    struct stat status{};
+    if (::stat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+        return fail(Errc::invalid_argument,
+                    fmt::format("connect to vfio-user socket {}: it is no socket; name the one that a device's server "
+                                "made",
+                                path));
+    }
     const std::int64_t deadline = MessageSocket::now_ns() + bound.count();
     for (;;) {
         auto fd = unix_socket(SOCK_NONBLOCK);
@@ -220,6 +227,11 @@ Result<OwnedFd> listen_unix(const std::string& path) {
     const int problem = errno;
     ::umask(before);
     if (bound && ::listen(fd->get(), 4) == 0) return fd;
+    if (!bound && problem == ENOENT) {
+        const auto slash = path.rfind('/');
+        return fail(Errc::not_found, fmt::format("listen on {}: there is no directory {}; make it first", path,
+                                                 slash == std::string::npos ? "." : path.substr(0, slash)));
+    }
     return std::unexpected(Error::from_errno(bound ? errno : problem, fmt::format("listen on {}", path)));
 }
 

@@ -17,4 +17,8 @@ namespace mqblk::pci {
 /// not bound to vfio-pci, no IOMMU, no permission, in use; and the command that helps. `root` stands for "/" in tests.
 [[nodiscard]] Result<std::unique_ptr<Function>> open_vfio(const std::string& address, const std::string& root = "");
 
+/// Vendor and device, before anything of VFIO is touched: what Linux says of the card at `address`. The error says that
+/// there is none, or how an address is written.
+[[nodiscard]] Result<FunctionId> read_vfio_id(const std::string& address, const std::string& root = "");
+
 }  // namespace mqblk::pci

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pci/vfio_device.h"
 
+#include "pci/vfio.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/vfio.h>
@@ -13,6 +15,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <vector>
 
@@ -20,10 +23,11 @@ namespace mqblk::pci {
 
 namespace {
 
-/// "0000:01:00.0"
+/// "0000:01:00.0"; functions are 0 to 7.
 bool is_pci_address(std::string_view text) noexcept {
-    constexpr std::string_view pattern = "xxxx:xx:xx.x";
+    constexpr std::string_view pattern = "xxxx:xx:xx.f";
     return std::ranges::equal(text, pattern, [](char c, char p) {
+        if (p == 'f') return c >= '0' && c <= '7';
         return p == 'x' ? std::isxdigit(static_cast<unsigned char>(c)) != 0 : c == p;
     });
 }
@@ -37,16 +41,32 @@ std::string link_name(const std::string& path) {
     return std::string(text.substr(text.rfind('/') + 1));
 }
 
+/// The card's directory in sysfs.
+Result<std::string> find_card(const std::string& address, const std::string& root) {
+    if (!is_pci_address(address)) {
+        return fail(Errc::invalid_argument, fmt::format("PCI address {}: must be written as 0000:01:00.0, the function "
+                                                        "from 0 to 7 (lspci -D shows it)",
+                                                        address));
+    }
+    std::string place = root + "/sys/bus/pci/devices/" + address;
+    if (::access(place.c_str(), F_OK) != 0)
+        return fail(Errc::not_found, fmt::format("no PCI card at {}: lspci -D lists those that are there", address));
+    return place;
+}
+
+/// "0x1b39", of a file in sysfs.
+std::uint16_t read_hex(const std::string& path) {
+    std::ifstream file(path);
+    unsigned value = 0xffff;
+    file >> std::hex >> value;
+    return static_cast<std::uint16_t>(value);
+}
+
 /// The number of the card's IOMMU group.
 Result<std::string> find_group(const std::string& address, const std::string& root) {
-    if (!is_pci_address(address)) {
-        return fail(Errc::invalid_argument,
-                    fmt::format("PCI address {}: must be written as 0000:01:00.0 (lspci -D shows it)", address));
-    }
-    const std::string place = root + "/sys/bus/pci/devices/" + address;
-    if (::access(place.c_str(), F_OK) != 0) {
-        return fail(Errc::not_found, fmt::format("no PCI card at {}: lspci -D lists those that are there", address));
-    }
+    const auto found = find_card(address, root);
+    if (!found) return found;
+    const std::string& place = *found;
     std::string group = link_name(place + "/iommu_group");
     if (group.empty()) {
         return fail(Errc::not_supported,
@@ -128,6 +148,12 @@ void fit_addresses(int container, DmaSpace::Options& addresses) {
 }
 
 }  // namespace
+
+Result<FunctionId> read_vfio_id(const std::string& address, const std::string& root) {
+    const auto place = find_card(address, root);
+    if (!place) return std::unexpected(place.error());
+    return FunctionId{.vendor = read_hex(*place + "/vendor"), .device = read_hex(*place + "/device")};
+}
 
 Result<VfioDevice> open_vfio_device(const std::string& address, const std::string& root) {
     const auto number = find_group(address, root);

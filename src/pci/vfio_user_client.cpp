@@ -4,6 +4,7 @@
 // what they were, at the same addresses.
 #include "pci/vfio_user_client.h"
 
+#include "base/log.h"
 #include "pci/eventfd_interrupt.h"
 #include "pci/run_aside.h"
 #include "pci/vfio_user_link.h"
@@ -322,6 +323,7 @@ void VfioUserFunction::link_lost() {
     if (lost()) return;
     regions_.cover();
     lost_.store(true, std::memory_order_release);
+    log_warning(link()->why_lost());
     if (on_lost_) on_lost_();
 }
 

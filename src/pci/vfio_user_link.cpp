@@ -78,6 +78,7 @@ Result<> VfioUserLink::negotiate(bool want_posted_writes) {
     {
         const std::lock_guard lock(mutex_);
         server_ = *theirs;
+        agreed_ = true;
         posted_ = std::move(posted);
         wake_ = std::move(*wake);
     }
@@ -111,8 +112,9 @@ Result<> VfioUserLink::exchange(vu::Command command, std::uint32_t flags, std::s
     if (auto sent = transmit(header, payload, fds, deadline); !sent) return sent;
     if ((header.flags & vu::flag_no_reply) != 0) return {};
     const auto late = [this] {
-        return lose(fmt::format("its server did not answer within {} s",
-                                std::chrono::duration_cast<std::chrono::seconds>(answer_timeout_).count()));
+        return lose(fmt::format("its server did not answer within {} s{}",
+                                std::chrono::duration_cast<std::chrono::seconds>(answer_timeout_).count(),
+                                agreed_ ? "" : "; another client may be using it, and it serves one at a time"));
     };
     for (;;) {
         switch (socket_.receive(answer)) {

@@ -60,6 +60,11 @@ class VfioUserLink {
     void post(wire::vfio_user::Command command, std::span<const std::byte> payload) noexcept;
 
     [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+    /// The sentence, once it is lost.
+    [[nodiscard]] std::string why_lost() const {
+        const std::lock_guard lock(mutex_);
+        return name_ + ": " + why_lost_;
+    }
     [[nodiscard]] const VfioUserVersion& server() const noexcept { return server_; }
 
     /// Before a posted write, which no lock of the link's goes with: what the caller has stored in memory is seen by
@@ -97,6 +102,7 @@ class VfioUserLink {
     PostedWriter posted_;
     std::uint16_t next_id_ = 1;
     std::string why_lost_;
+    bool agreed_ = false;  ///< on a version
     std::map<std::uint64_t, std::span<std::byte>> offered_;
 
     OwnedFd wake_;  ///< ends or reconsiders the listener's wait

@@ -39,6 +39,7 @@ driver::skd::Options read_driver_options(OptionReader& reader) {
 device::skd::Options read_model_options(OptionReader& reader, const Uri& uri) {
     device::skd::Options options;
     options.serial = reader.text("serial", "");
+    if (reader.has("serial") && options.serial.empty()) reader.reject("serial", "must be 1 to 12 characters");
     if (auto fits = device::skd::check_serial(options.serial); !fits)
         reader.refuse(fits.error().in("serial").message());
     const auto profile = device::skd::parse_profile(reader.text("profile", "none"));
@@ -125,6 +126,11 @@ Result<std::shared_ptr<Device>> open_skd_pci(Services& services, const Uri& uri,
                     fmt::format("{}: \"{}{}\" names no card; write its address as `lspci -D` prints it, as in {}",
                                 uri.scheme, uri.address, uri.path, info.example));
     }
+    const auto id = pci::read_vfio_id(uri.address);
+    if (!id) return std::unexpected(id.error().in(uri.scheme));
+    // Before anything is asked for that another card would need as well.
+    if (auto known = driver::skd::check_id(uri.address, id->vendor, id->device); !known)
+        return std::unexpected(known.error());
     return open_card(services, pci::open_vfio(uri.address), options, uri.address);
 }
 

@@ -58,9 +58,9 @@ OptionReader::OptionReader(const Uri& uri, std::span<const OptionInfo> allowed) 
             auto candidates = names;
             for (const auto& each : queue_options()) candidates.push_back(each.name);
             const auto meant = closest(name, candidates);
-            keep(fmt::format("{}: unknown option \"{}\"{}; allowed: {}", uri.scheme, name,
-                             meant.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", meant),
-                             names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+            keep(fmt::format("{}: unknown option \"{}\"{}; allowed: {}, and the queue's options (mqblk help uris)",
+                             uri.scheme, name, meant.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", meant),
+                             names.empty() ? "none of its own" : fmt::format("{}", fmt::join(names, ", "))));
         } else if (!info->repeats) {
             for (std::size_t k = 0; k < i; ++k) {
                 if (uri.options[k].name == name) {

@@ -15,10 +15,11 @@ constexpr std::string_view scheduler_name = "scheduler";
 
 constexpr std::array queue_table{
     OptionInfo{scheduler_name, "none|mq-deadline", "none", "in which order requests go to the driver"},
-    OptionInfo{"nr_requests", "N", "depth", "requests that may wait for or be with the driver"},
-    OptionInfo{"max_sectors_kb", "N", "what the device takes", "largest request in KiB; larger ones are split"},
+    OptionInfo{"nr_requests", "N", "depth", "requests that may wait for or be with the driver, 4 to depth"},
+    OptionInfo{"max_sectors_kb", "N", "what the device takes",
+               "largest request in KiB, 4 to what the device takes; larger ones are split"},
     OptionInfo{"nomerges", "0|1|2", "0", "1: merge only with the last request; 2: never"},
-    OptionInfo{"io_timeout", "N", "30000", "milliseconds before a request is late"},
+    OptionInfo{"io_timeout", "N", "timeout= of NVMe and skd; 30000", "milliseconds before a request is late"},
     OptionInfo{"iostats", "0|1", "1", "keep statistics"},
     OptionInfo{"write_cache", "write back|write through", "as the device has it", "write through: no flushes are sent"},
     OptionInfo{"read_expire", "N", "500", "mq-deadline: milliseconds after which a read goes first"},
@@ -57,7 +58,13 @@ Result<std::vector<Uri::Option>> take_queue_options(Uri& uri) {
 
 Result<> set_queue_options(Device& device, std::string_view scheme, const std::vector<Uri::Option>& options) {
     for (const auto& [name, value, has_value, nested] : options) {
-        if (const auto set = device.set_attribute(name, value); !set) return std::unexpected(set.error().in(scheme));
+        const auto set = device.set_attribute(name, value);
+        if (set) continue;
+        // An option that only the other scheduler has: in a URI the remedy is another option.
+        if (set.error().code() == Errc::not_found)
+            return fail(Errc::invalid_argument,
+                        fmt::format("{}: {}={}: is mq-deadline's; add scheduler=mq-deadline", scheme, name, value));
+        return std::unexpected(set.error().in(scheme));
     }
     return {};
 }

@@ -76,15 +76,17 @@ constexpr OptionInfo queue_depth_option{"max_queue_depth", "N", "200", "commands
 constexpr OptionInfo req_per_msg_option{"max_req_per_msg", "N", "14", "requests that share a FIT message, 1 to 14"};
 constexpr OptionInfo sgs_option{"sgs_per_request", "N", "256", "scatter-gather descriptors per request, 1 to 4096"};
 constexpr OptionInfo isr_type_option{"isr_type", "0|1|2", "2", "interrupts: legacy, MSI or MSI-X"};
-constexpr OptionInfo skd_timeout_option{"timeout", "TIME", "8s",
-                                        "longest time for one request before the card is reset"};
+constexpr OptionInfo skd_timeout_option{
+    "timeout", "TIME", "8s",
+    "longest time for one request before the card is reset; a busy card is waited for (below)"};
 constexpr std::array skd_options{queue_depth_option, req_per_msg_option, sgs_option, isr_type_option,
                                  skd_timeout_option};
 constexpr std::array skd_model_options{
     OptionInfo{"disk", "[URI]", "", "the device that is the card's flash, with blocks of 512 bytes"},
-    OptionInfo{"profile", "none|s1120", "none", "timing: as fast as it goes, or the published figures"},
-    OptionInfo{"serial", "TEXT", "the disk's own", "serial number, 12 characters"},
-    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk help emulate` says; may be repeated", true},
+    OptionInfo{"profile", "none|s1120", "none", "timing: as fast as it goes, or the published figures (below)"},
+    OptionInfo{"serial", "TEXT", "the disk's own", "serial number, 1 to 12 printable ASCII characters"},
+    OptionInfo{"fault", "FAULT", "",
+               "what goes wrong, as `mqblk emulate skd --help` and docs/uris.md say; may be repeated", true},
     queue_depth_option,
     req_per_msg_option,
     sgs_option,
@@ -104,7 +106,7 @@ constexpr std::array megaraid_model_options{
     OptionInfo{"generation", "thunderbolt|invader", "invader", "which controller: 1000:005b or 1000:005d"},
     OptionInfo{"commands", "N", "1008", "commands that the firmware takes, 32 to 1008"},
     OptionInfo{"fast_path", "0|1", "1", "the driver may go to disks by the RAID map"},
-    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk help emulate` says; may be repeated", true},
+    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk emulate megaraid --help` says; may be repeated", true},
     megaraid_queues,
     megaraid_timeout,
 };

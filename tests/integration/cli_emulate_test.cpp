@@ -75,16 +75,23 @@ TEST_F(EmulateTest, RefusesInOneSentence) {
     expect_refusal({"emulate", "skd", "ram://?size=8M"}, 2, "--socket");
     expect_refusal({"emulate", "--socket", socket_}, 2, "subcommand");
     expect_refusal(arguments({}), 2, "DISK-URI");
+    expect_refusal(arguments({"ram://?size=8M", "more"}), 2, "'more' is one argument too many");
+    expect_refusal({"emulate", "--socket", socket_, "nvme", "ram://"}, 2,
+                   "there is no model called \"nvme\"; there are skd, megaraid");
+    expect_refusal(arguments({"null://?size=3T"}), 2, "2 TiB at most");
+    expect_refusal(arguments({"ram://?size=8M&ro=1"}), 2, "write-protected");
+    expect_refusal(arguments({"ram://?size=8M", "--serial", ""}), 2, "must not be empty");
+    expect_refusal(arguments({"ram://?size=8M", "--fault", "lost,lba=16384"}), 2, "lba=16384");
     expect_refusal(arguments({"ram://?size=8M", "--profile", "fast"}), 2, "profile=fast: must be none or s1120");
     expect_refusal(arguments({"ram://?size=8M", "--fault", "explode"}), 2, "no such kind");
+    expect_refusal(arguments({"ram://?size=8M&block=4096"}), 2, "blocks are 4096 bytes");
     expect_refusal(arguments({"ram://?size=8M", "--serial", "STM\n1"}), 2,
                    "--serial: the serial number has characters");
     expect_refusal(arguments({"ram://?size=8M", "--serial", "STM0000123456"}), 2, "the card has room for 12");
     expect_refusal(arguments({"ram://?size=8M", "--fault", "busy,for=2000000h"}), 2, "must not be over a year");
-    expect_refusal(arguments({"ram://?size=8M&block=4096"}), 1, "blocks are 4096 bytes");
     expect_refusal(arguments({"ram://?size=8"}), 2, "size=8");
     socket_ = dir_.file("none/skd.sock");
-    expect_refusal(arguments({"ram://?size=8M"}), 1, "none/skd.sock");
+    expect_refusal(arguments({"ram://?size=8M"}), 1, "there is no directory " + dir_.file("none"));
 }
 
 TEST_F(EmulateTest, ServesAController) {
@@ -121,7 +128,7 @@ TEST_F(EmulateTest, AControllerInJsonAndRefused) {
     refused({"--ld", "5x2=ram://?size=8M"}, 2, "5 of 3 to 32");
     refused({"--ld", "6"}, 2, "");
     refused({"--jbod", "ram://?size=8"}, 2, "size=8");
-    refused({"--ld", "ram://?size=8M&block=4096"}, 1, "blocks are 4096 bytes");
+    refused({"--ld", "ram://?size=8M&block=4096"}, 2, "blocks are 4096 bytes");
     refused({"--fault", "explode"}, 2, "no such kind");
     refused({"--generation", "thunderbolt", "--queues", "17"}, 2, "17 reply queues");
 }

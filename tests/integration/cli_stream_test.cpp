@@ -112,6 +112,28 @@ TEST_F(StreamTest, ASecondSignalGivesUpAndReports) {
     }
 }
 
+/// Interrupted when its time was over and it only waited.
+TEST_F(StreamTest, ASignalAfterTheTimeIsOverIsHeard) {
+    Running bench({"bench", "null://?size=64M&latency=10s", "--time", "100ms"}, Running::Errors::with_output);
+    ::usleep(600000);
+    bench.tell(SIGINT);
+    EXPECT_THAT(bench.wait_for_line("mqblk: interrupted; waiting for "), HasSubstr("Ctrl-C again gives up"));
+    EXPECT_EQ(bench.end(SIGINT), 130);
+}
+
+/// Whatever waits for a device to open, and even where a shell had it ignore Ctrl-C.
+TEST_F(StreamTest, ASignalEndsTheOpeningOfADevice) {
+    for (const char* const fault : {"busy", "no-answer,type=1"}) {
+        struct sigaction ignore{}, before{};
+        ignore.sa_handler = SIG_IGN;
+        ::sigaction(SIGINT, &ignore, &before);
+        Running info({"info", "skd+model://?disk=[ram://?size=8M]&fault=" + std::string(fault)});
+        ::sigaction(SIGINT, &before, nullptr);
+        ::usleep(600000);
+        EXPECT_EQ(info.end(SIGINT), 130) << fault;
+    }
+}
+
 TEST_F(StreamTest, InterruptedMeasurementsSaySo) {
     const auto interrupt = [](std::vector<std::string> arguments) {
         Running program(arguments);

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <span>
 #include <string>
@@ -137,6 +138,34 @@ TEST_P(SkdUris, AModelBehindASocketForOneClientAfterTheOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(IsrType, SkdUris, testing::Values(0, 1, 2));
+
+TEST(SkdModel, PeopleAreToldWhileItIsBusy) {
+    const auto ended =
+        run_program({"bench", "skd+model://?disk=[ram://?size=8M]&fault=busy@100,for=300ms", "--size", "4M"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("the card is busy; requests wait, at most 20 minutes before it is reset"));
+    EXPECT_THAT(ended.err, HasSubstr("the card is back online"));
+    const auto restarted =
+        run_program({"bench", "skd+model://?disk=[ram://?size=8M]&fault=restart@100,for=100ms", "--size", "4M"});
+    EXPECT_EQ(restarted.code, 0) << restarted.err;
+    EXPECT_THAT(restarted.err, HasSubstr("the card restarts; requests wait, at most 4 minutes before they fail"));
+}
+
+TEST(SkdServer, OneThatStandsStillIsSaidAndInterruptedIsInterrupted) {
+    const TemporaryDirectory dir;
+    const std::string socket = dir.file("skd.sock");
+    Running server({"emulate", "skd", "--socket", socket, "ram://?size=8M"});
+    ASSERT_EQ(server.wait_for_line("ready"), "ready") << server.output();
+    Running bench({"bench", "skd+vfio-user://" + socket, "--time", "100"}, Running::Errors::with_output);
+    ::usleep(1000000);
+    server.tell(SIGSTOP);
+    ::usleep(300000);
+    bench.tell(SIGINT);
+    EXPECT_EQ(bench.wait(), 130);
+    EXPECT_THAT(bench.output(), HasSubstr("its server did not answer within 5 s"));
+    server.tell(SIGCONT);
+    EXPECT_EQ(server.end(SIGTERM), 0);
+}
 
 TEST(SkdServer, WhenItIsKilledItsClientsRequestsFailAndNothingHangs) {
     const TemporaryDirectory dir;

@@ -346,6 +346,9 @@ TEST(MegaraidController, RefusesWhatItCannotBe) {
     EXPECT_NE(refused({.max_commands = 31}).find("31 commands"), std::string::npos);
     EXPECT_NE(refused({.device_id = 0x5b, .reply_queues = 17}).find("17 reply queues"), std::string::npos);
     EXPECT_NE(refused({.chain_frame_bytes = 2048}).find("2048"), std::string::npos);
+    device::megaraid::Options none_there;
+    none_there.faults.push_back(device::megaraid::parse_fault("lost,pd=200").value());
+    EXPECT_NE(refused(std::move(none_there)).find("pd=200: there are"), std::string::npos);
     MrParts parts;
     parts.volumes = {{.device = mr_ram_disk(), .level = 5, .disks = 2}};
     EXPECT_NE(refused({}, std::move(parts)).find("RAID 5 of 2 disks"), std::string::npos);

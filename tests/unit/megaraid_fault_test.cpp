@@ -243,9 +243,12 @@ TEST(MegaraidFaultText, RefusalsNameWhatIsAllowed) {
         return fault ? std::string() : fault.error().message();
     };
     EXPECT_NE(why("explode").find("there are medium-error, status, io-failed"), std::string::npos);
-    EXPECT_NE(why("lost,by=1s").find("lost has no 'by'; it takes: pd ld"), std::string::npos);
+    EXPECT_NE(why("lost,by=1s").find("lost has no 'by'; it takes: pd, ld"), std::string::npos);
     EXPECT_NE(why("late,by=soon").find("by=soon"), std::string::npos);
     EXPECT_NE(why("late,pd=256").find("from 0 to 255"), std::string::npos);
+    EXPECT_NE(why("late,pd=1").find("say how late"), std::string::npos);
+    EXPECT_NE(why("medium-error,blocks=0").find("from 1 to"), std::string::npos);
+    EXPECT_EQ(device::megaraid::parse_fault("medium-error,ld=0,lba=7")->blocks, 1u);
     EXPECT_NE(why("pull").find("say which disk"), std::string::npos);
     EXPECT_NE(why("fewer-commands").find("say how many"), std::string::npos);
     EXPECT_NE(why("lost@x").find("the command after '@'"), std::string::npos);

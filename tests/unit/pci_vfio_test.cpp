@@ -52,7 +52,7 @@ class Vfio : public testing::Test {
 
 TEST_F(Vfio, AddressesAreWrittenInFull) {
     for (const char* wrong : {"", "01:00.0", "0000:01:00", "0000:01:00.0x", "000g:01:00.0", "0000-01:00.0",
-                              "../../../../0", "0000:01:00.00"}) {
+                              "../../../../0", "0000:01:00.00", "0000:01:00.8", "0000:00:1f.f"}) {
         const auto opened = open_vfio(wrong, root_);
         ASSERT_FALSE(opened);
         EXPECT_EQ(opened.error().code(), Errc::invalid_argument) << wrong;
@@ -71,6 +71,18 @@ TEST_F(Vfio, SaysWhatIsMissing) {
     expect(Errc::not_supported, "modprobe vfio-pci");
     add_node("vfio");
     expect(Errc::not_supported, "no type 1 IOMMU");
+}
+
+TEST_F(Vfio, WhatACardIsIsKnownBeforeItIsOpened) {
+    EXPECT_EQ(read_vfio_id("0000:01:00.9", root_).error().code(), Errc::invalid_argument);
+    EXPECT_EQ(read_vfio_id("0000:01:00.0", root_).error().code(), Errc::not_found);
+    add_card();
+    std::ofstream(card() + "/vendor") << "0x1b39\n";
+    std::ofstream(card() + "/device") << "0x0001\n";
+    const auto id = read_vfio_id("0000:01:00.0", root_);
+    ASSERT_TRUE(id) << id.error().message();
+    EXPECT_EQ(id->vendor, 0x1b39);
+    EXPECT_EQ(id->device, 0x0001);
 }
 
 TEST_F(Vfio, ThisMachineHasNoSuchCard) {

@@ -174,6 +174,21 @@ TEST_F(VfioUserClient, SaysWhyItCannotConnect) {
         const auto listener = pci::listen_unix(left).value();
     }
     EXPECT_EQ(pci::open_vfio_user(left).error().code(), Errc::unreachable);
+    for (const char* const no_socket : {"/dev/null", "/"}) {
+        const auto wrong = pci::open_vfio_user(no_socket);
+        ASSERT_FALSE(wrong);
+        EXPECT_EQ(wrong.error().code(), Errc::invalid_argument);
+        EXPECT_NE(wrong.error().message().find("it is no socket"), std::string::npos) << wrong.error().message();
+    }
+    const auto listener = pci::listen_unix(left).value();  // takes connections, and answers nobody
+    const auto silent = pci::open_vfio_user(left, {.answer_timeout = std::chrono::milliseconds(50)});
+    ASSERT_FALSE(silent);
+    EXPECT_NE(silent.error().message().find("another client may be using it"), std::string::npos)
+        << silent.error().message();
+    const auto nowhere = pci::listen_unix(served.path() + "-none/below");
+    ASSERT_FALSE(nowhere);
+    EXPECT_NE(nowhere.error().message().find("no directory " + served.path() + "-none;"), std::string::npos)
+        << nowhere.error().message();
 }
 
 TEST_F(VfioUserClient, MemoryThatLiesInNoFileIsReachedByMessages) {

@@ -63,8 +63,11 @@ TEST(Options, SaysWhatIsWrong) {
     };
     const Case cases[] = {
         {"x://?siez=1",
-         "x: unknown option \"siez\" (did you mean \"size\"?); allowed: size, wait, count, on, kind, name, ns"},
-        {"x://?zzzzzzz=1", "x: unknown option \"zzzzzzz\"; allowed: size, wait, count, on, kind, name, ns"},
+         "x: unknown option \"siez\" (did you mean \"size\"?); allowed: size, wait, count, on, kind, name, ns, and "
+         "the queue's options (mqblk help uris)"},
+        {"x://?zzzzzzz=1",
+         "x: unknown option \"zzzzzzz\"; allowed: size, wait, count, on, kind, name, ns, and the "
+         "queue's options (mqblk help uris)"},
         {"x://?size=1&size=2", "x: option \"size\" is given more than once"},
         {"x://?size", "x: option \"size\" needs a value (size=…)"},
         {"x://?size=1X",
@@ -175,9 +178,11 @@ TEST(QueueOptions, DefaultsAreWhatADeviceBeginsWith) {
 
 TEST(QueueOptions, AreRefusedWithTheirNames) {
     const std::pair<const char*, const char*> cases[] = {
-        {"null://?scheduler=bfq", "null: attribute scheduler: 'bfq' is not one of none, mq-deadline"},
-        {"null://?nr_requests=1", "null: attribute nr_requests: '1' is not a number from 4 to 128"},
-        {"null://?read_expire=5", "set scheduler to mq-deadline first"},
+        {"null://?scheduler=bfq", "null: scheduler=bfq: must be none or mq-deadline"},
+        {"null://?nr_requests=1", "null: nr_requests=1: must be a number from 4 to 128"},
+        {"null://?nr_requests=x", "null: nr_requests=x: must be a number from 4 to 128"},
+        {"null://?depth=2&nr_requests=4", "null: nr_requests=4: must be 2"},
+        {"null://?read_expire=5", "null: read_expire=5: is mq-deadline's; add scheduler=mq-deadline"},
         {"null://?schedular=none", "did you mean \"scheduler\"?"},
         {"null://?nomerges=1&nomerges=1", "null: option \"nomerges\" is given more than once"},
     };

@@ -3,6 +3,7 @@
 // The S1120 model by its registers: start-up, commands, the ring, interrupts, states and resets.
 #include "base/random.h"
 #include "block/device_core.h"
+#include "driver/null/null.h"
 #include "support/skd_host.h"
 #include "wire/scsi_data.h"
 
@@ -62,6 +63,28 @@ TEST(SkdCard, AnswersMailboxMessagesWithTheirType) {
     EXPECT_EQ(host.mailbox(0x04000000), 0x04000000u);
     EXPECT_EQ(host.mailbox(0x05000000), 0x05000000u);
     EXPECT_TRUE(host.wait_state(DriveState::online));
+}
+
+TEST(SkdCard, RefusesDisksAndFaultsThatItCannotHave) {
+    const auto refusal = [](std::shared_ptr<Device> disk, const char* fault = nullptr) {
+        device::skd::Options options;
+        if (fault != nullptr) options.faults.push_back(device::skd::parse_fault(fault).value());
+        const auto card = device::skd::Card::create(std::move(disk), std::move(options));
+        if (card) return std::string();
+        EXPECT_EQ(card.error().code(), Errc::invalid_argument);
+        return card.error().message();
+    };
+    const auto null_disk = [](std::uint64_t bytes) { return driver::null::open({.bytes = bytes, .disk = {}}).value(); };
+    EXPECT_EQ(refusal(null_disk(2ull << 40)), "");
+    EXPECT_NE(refusal(null_disk((2ull << 40) + 512)).find("drivers of this card see 2 TiB at most"), std::string::npos);
+    EXPECT_NE(
+        refusal(driver::ram::open({.bytes = 1 << 20, .disk = {.read_only = true}}).value()).find("write-protected"),
+        std::string::npos);
+    EXPECT_NE(refusal(driver::ram::open({.bytes = 1 << 20, .disk = {.block = 4096}}).value()).find("4096 bytes"),
+              std::string::npos);
+    EXPECT_EQ(refusal(skd_ram_disk(1 << 20), "lost,lba=2047"), "");
+    EXPECT_EQ(refusal(skd_ram_disk(1 << 20), "medium-error,blocks=9999"), "");
+    EXPECT_EQ(refusal(skd_ram_disk(1 << 20), "lost,lba=2048"), "fault at lba=2048: the last block of 'ram' is 2047");
 }
 
 TEST(SkdCard, TheDriversInternalCommands) {

@@ -4,6 +4,9 @@
 #include "device/skd/fault.h"
 #include "support/skd_host.h"
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 namespace mqblk::test {
@@ -150,6 +153,15 @@ TEST_F(SkdFault, StatesAtACommand) {
     }
 }
 
+TEST_F(SkdFault, AnLbaAloneIsOneBlock) {
+    inject("medium-error,lba=100");
+    EXPECT_EQ(read(0, 8).status, scsiw::Status::good);
+    EXPECT_EQ(read(101, 8).status, scsiw::Status::good);
+    EXPECT_EQ(read(96, 4).status, scsiw::Status::good);
+    EXPECT_EQ(read(100, 1).status, scsiw::Status::check_condition);
+    EXPECT_EQ(read(93, 8).status, scsiw::Status::check_condition);
+}
+
 TEST_F(SkdFault, FirmwareFaultEndsAllUntilReset) {
     inject_at(2, "late", ",by=10s");
     inject_at(3, "fault");
@@ -254,7 +266,7 @@ TEST(SkdFaultText, IsReadOrRefusedInASentence) {
              {"lost@abc", "the command after '@'"},
              {"lost,lba=3,blocks=1", nullptr},
              {"restart@5,for=1s,lba=3,blocks=1", nullptr},
-             {"lost,by=3s", "lost has no 'by'; it takes: lba blocks"},
+             {"lost,by=3s", "lost has no 'by'; it takes: lba, blocks"},
              {"no-answer,lba=3", "no-answer has no 'lba'; it takes: type"},
              {"late,by=3", "by=3"},
              {"late@7,by=8760h", nullptr},
@@ -262,7 +274,15 @@ TEST(SkdFaultText, IsReadOrRefusedInASentence) {
              {"busy,for=8766h", "for=8766h: must not be over a year"},
              {"status,key=16", "key=16"},
              {"medium-error,lba=99999999999999999999", "lba="},
-             {"medium-error,,", "has no ''"},
+             {"medium-error,,", "a comma without KEY=VALUE after it; medium-error takes: lba, blocks"},
+             {"medium-error,", "a comma without KEY=VALUE"},
+             {"medium-error,=3", "has no ''"},
+             {"medium-error,blocks=0", "blocks=0: must be a number from 1 to"},
+             {"lost,lba=1,blocks=1,lba=2", "'lba' is given more than once"},
+             {"late", "say how late, as in late,by=2s"},
+             {"late,by=0", "say how late"},
+             {"no-answer@7", "leave out @7"},
+             {"no-answer@0x2,type=1", nullptr},
          }) {
         const auto fault = device::skd::parse_fault(c.text);
         EXPECT_EQ(fault.has_value(), c.error == nullptr) << c.text;
@@ -276,6 +296,22 @@ TEST(SkdFaultText, IsReadOrRefusedInASentence) {
     EXPECT_EQ(fault.count, 3u);
     EXPECT_EQ(fault.lba, 16u);
     EXPECT_EQ(fault.blocks, 4u);
+    EXPECT_EQ(device::skd::parse_fault("medium-error,lba=100")->blocks, 1u);
+    EXPECT_EQ(device::skd::parse_fault("medium-error,blocks=9,lba=100")->blocks, 9u);
+    EXPECT_EQ(device::skd::parse_fault("lost")->blocks, 0u) << "any command";
+    const auto refusal = device::skd::parse_fault("lost@abc,lba=1").error().message();
+    EXPECT_EQ(refusal, "fault 'lost@abc,lba=1': the command after '@' must be a number, as in @100");
+}
+
+TEST(SkdFaultText, TheDocumentExplainsEachKind) {
+    std::ifstream file(std::filesystem::path(MQBLK_SOURCE_DIR) / "docs" / "uris.md");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const auto all = device::skd::fault_help();
+    EXPECT_EQ(all.size(), 14u);
+    for (const auto& [kind, keys, meaning] : all) {
+        const std::string row = "| `" + std::string(kind) + "` | " + keys + " | " + meaning + " |\n";
+        EXPECT_NE(text.find(row), std::string::npos) << "docs/uris.md lacks " << row;
+    }
 }
 
 }  // namespace

@@ -62,9 +62,9 @@ class Conduct {
             const auto phase = conductor_.phase.load();
             Duration left = std::chrono::milliseconds(250);
             const auto passed = SteadyClock::read() - phase_begun;
-            if (Signals::caught() != 0 && phase < Conductor::stop) {
-                tell(Conductor::stop);
+            if (Signals::caught() != 0 && interrupted == never) {
                 interrupted = SteadyClock::read();
+                if (phase < Conductor::stop) tell(Conductor::stop);
             } else if (Signals::gave_up() && phase != Conductor::abandon) {
                 tell(Conductor::abandon);
             } else if (phase == Conductor::ramp) {
@@ -125,8 +125,8 @@ class Conduct {
 
 int BenchResult::exit_code() const noexcept {
     if (total.mismatches != 0) return exit_differs;
-    if (total.errors() != 0) return exit_failed;
-    return signal != 0 ? exit_signal + signal : exit_ok;
+    if (signal != 0) return exit_signal + signal;  // what failed while it was awaited is in the report
+    return total.errors() != 0 ? exit_failed : exit_ok;
 }
 
 namespace {

@@ -11,9 +11,12 @@
 #include "cli/standard_output.h"
 #include "pci/vfio_user_server.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,8 +29,9 @@ namespace {
 class EmulateCommand final : public Command {
   public:
     void declare(CLI::App& app) override {
-        app.require_subcommand(1);
+        app.require_subcommand(0, 1);
         app.fallthrough();
+        app.add_option("WORDS", others_)->group("");  // to say what they are not
         app.add_option("--socket", socket_, "UNIX socket to make, for one client after the other")->required();
         app.add_flag("--poll", poll_, "Never sleep");
         for (auto make : {make_skd_card, make_megaraid_card}) {
@@ -38,9 +42,21 @@ class EmulateCommand final : public Command {
     }
 
     Result<int> run(const Invocation& invocation) override {
-        for (const auto& [chosen, card] : cards_)
-            if (chosen->parsed()) return emulate(invocation, *card);
-        return fail(Errc::invalid_argument, "no card is named");
+        for (const auto& [chosen, card] : cards_) {
+            if (!chosen->parsed()) continue;
+            if (others_.empty()) return emulate(invocation, *card);
+            return fail(Errc::invalid_argument, fmt::format("emulate {}: '{}' is one argument too many (see mqblk "
+                                                            "emulate {} --help)",
+                                                            card->name(), others_.front(), card->name()));
+        }
+        std::vector<std::string> names;
+        for (const auto& [chosen, card] : cards_) names.push_back(card->name());
+        if (others_.empty()) {
+            return fail(Errc::invalid_argument,
+                        fmt::format("emulate: name the model as a subcommand; there are {}", fmt::join(names, ", ")));
+        }
+        return fail(Errc::invalid_argument, fmt::format("emulate: there is no model called \"{}\"; there are {}",
+                                                        others_.front(), fmt::join(names, ", ")));
     }
 
   private:
@@ -76,13 +92,14 @@ class EmulateCommand final : public Command {
             print(
                 "  qemu-system-x86_64 -device '{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"type\":\"unix\","
                 "\"path\":\"{}\"}}}}' ...\n",
-                socket_);
+                std::filesystem::absolute(socket_).lexically_normal().string());
             print("ready\n");
         }
         flush_output();
     }
 
     std::string socket_;
+    std::vector<std::string> others_;
     bool poll_ = false;
     std::vector<std::pair<CLI::App*, std::unique_ptr<EmulatedCard>>> cards_;
 };

@@ -16,6 +16,19 @@ namespace mqblk::cli {
 
 namespace {
 
+std::string explain_faults() {
+    std::string text =
+        "A fault is KIND[@COMMAND[xCOUNT]][,KEY=VALUE]...: it strikes at SCSI command COMMAND since the card's start, "
+        "or\n"
+        "the next after that which it fits, COUNT times in a row (x0: for ever). COMMAND 0, or no @: at the next that "
+        "it\n"
+        "fits. Commands of a driver's start-up count. With lba or blocks (blocks: 1 if lba is given, all if not) only\n"
+        "reads and writes that touch these blocks meet it. by and for are times, as in 2s. Kinds:\n";
+    for (const auto& help : device::skd::fault_help())
+        text += fmt::format("  {} ({})\n      {}\n", help.kind, help.keys, help.meaning);
+    return text;
+}
+
 class SkdCard final : public EmulatedCard {
   public:
     std::string name() const override { return "skd"; }
@@ -24,13 +37,10 @@ class SkdCard final : public EmulatedCard {
         skd->add_option("DISK-URI", disk_, "The device that is its flash; blocks of 512 bytes")->required();
         skd->add_option("--profile", profile_, "Timing: none, as fast as it goes, or s1120, the published figures")
             ->capture_default_str();
-        skd->add_option("--serial", serial_, "Serial number, up to 12 characters [the disk's own]");
-        skd->add_option(
-               "--fault", faults_,
-               "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
-               "medium-error, status (status, key, asc), lost, late (by), wrong-tag, twice (by), busy, sanitize,\n"
-               "erase, fault, restart, offline, gone (for), each also with lba and blocks; no-answer (type)")
-            ->allow_extra_args(false);
+        skd->add_option("--serial", serial_, "Serial number, 1 to 12 printable ASCII characters [the disk's own]")
+            ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
+        skd->add_option("--fault", faults_, "What goes wrong, as below; may be repeated")->allow_extra_args(false);
+        skd->footer(explain_faults());
         return skd;
     }
 

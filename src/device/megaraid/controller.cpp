@@ -56,11 +56,19 @@ Result<> check(const Options& options) {
     return {};
 }
 
+/// A fault of a disk or volume that is not there would never strike.
+Result<> check_target(const char* key, std::optional<std::uint16_t> id, std::size_t count) {
+    if (!id || *id < count) return {};
+    return mqblk::fail(Errc::invalid_argument,
+                       fmt::format("fault with {}={}: there are {} of them, counted from 0", key, *id, count));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Controller>> Controller::create(std::vector<std::shared_ptr<Device>> disks,
                                                        const std::vector<VolumeSpec>& volumes, Options options) {
     if (auto good = check(options); !good) return std::unexpected(good.error());
+    const std::size_t disk_count = disks.size();
     auto controller = std::make_unique<Controller>(std::move(options));
     if (!controller->slots_.usable()) return mqblk::fail(Errc::no_space, "MegaRAID model: no memory for its commands");
     for (auto& disk : disks) {
@@ -70,6 +78,11 @@ Result<std::unique_ptr<Controller>> Controller::create(std::vector<std::shared_p
     for (const auto& volume : volumes) {
         if (auto added = controller->topology_.add_volume(volume, max_transfer_bytes); !added)
             return std::unexpected(added.error());
+    }
+    for (const Fault& fault : controller->options_.faults) {
+        if (auto there = check_target("pd", fault.disk, disk_count); !there) return std::unexpected(there.error());
+        if (auto there = check_target("ld", fault.volume, volumes.size()); !there)
+            return std::unexpected(there.error());
     }
     return controller;
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace mqblk::device::megaraid {
@@ -86,8 +87,8 @@ Fault default_fault(FaultKind kind) {
 }
 
 template <class T>
-Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to) {
-    const auto number = parse_fault_number(key, value, most);
+Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to, std::uint64_t least = 0) {
+    const auto number = parse_fault_number(key, value, most, least);
     if (!number) return std::unexpected(number.error());
     to = static_cast<T>(*number);
     return {};
@@ -97,8 +98,11 @@ Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
     constexpr std::uint64_t any = std::numeric_limits<std::int64_t>::max();
     if (key == "pd") return parse_into(key, value, 255, fault.disk.emplace());
     if (key == "ld") return parse_into(key, value, 255, fault.volume.emplace());
-    if (key == "lba") return parse_into(key, value, any, fault.lba);
-    if (key == "blocks") return parse_into(key, value, any, fault.blocks);
+    if (key == "lba") {
+        fault.blocks = std::max<std::uint64_t>(fault.blocks, 1);
+        return parse_into(key, value, any, fault.lba);
+    }
+    if (key == "blocks") return parse_into(key, value, any, fault.blocks, 1);
     if (key == "status") return parse_into(key, value, 0xff, fault.status);
     if (key == "key") return parse_into(key, value, 0xf, fault.sense.key);
     if (key == "asc") return parse_into(key, value, 0xffff, fault.sense.code);
@@ -116,6 +120,8 @@ Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
 Result<> check_complete(const Fault& fault, std::string_view text) {
     if (fault.kind == FaultKind::pull_disk && !fault.disk)
         return fail(Errc::invalid_argument, fmt::format("fault '{}': say which disk, as in pull,pd=2", text));
+    if (fault.kind == FaultKind::late_completion && fault.duration == Duration{})
+        return fail(Errc::invalid_argument, fmt::format("fault '{}': say how late, as in late,by=2s", text));
     if (fault.kind == FaultKind::fewer_commands && fault.commands == 0)
         return fail(Errc::invalid_argument,
                     fmt::format("fault '{}': say how many, as in fewer-commands,commands=100", text));

@@ -63,7 +63,7 @@ Result<Target*> Topology::add_volume(const VolumeSpec& spec, std::uint32_t max_t
         return fail(Errc::invalid_argument,
                     fmt::format("'{}' as RAID {} of {} disks: there is no such volume", name, spec.level, spec.disks));
     if (spec.device->limits().logical_block_size != 512)
-        return fail(Errc::not_supported,
+        return fail(Errc::invalid_argument,
                     fmt::format("'{}' as a volume: its blocks are {} bytes; use a disk with block=512", name,
                                 spec.device->limits().logical_block_size));
     if (volumes_.size() == max_volumes)

@@ -29,7 +29,7 @@ std::string serial_of(const Identity& identity) {
 Result<std::shared_ptr<LogicalUnit>> LogicalUnit::create(std::shared_ptr<Device> device, UnitOptions options) {
     const std::uint32_t block = device->limits().logical_block_size;
     if (block < 512 || block > 4096) {
-        return fail(Errc::not_supported,
+        return fail(Errc::invalid_argument,
                     fmt::format("'{}' as a SCSI disk: its blocks are {} bytes; use a disk with blocks of 512 to 4096",
                                 device->identity().name, block));
     }

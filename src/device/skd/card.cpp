@@ -3,6 +3,7 @@
 // What the card is, its beginning and end, and one pass of it.
 #include "device/skd/card.h"
 
+#include "base/units.h"
 #include "device/scsi/logical_unit.h"
 #include "device/scsi/nexus.h"
 #include "wire/skd.h"
@@ -41,6 +42,31 @@ pci::FunctionSpec make_spec() {
     return spec;
 }
 
+/// What the card's protocol can say of a disk, and what of the options fits it.
+Result<> check_disk(const Device& disk, const Options& options) {
+    // Drivers ask for the capacity by READ CAPACITY (10), whose last LBA has 32 bits.
+    constexpr std::uint64_t most_sectors = std::uint64_t{1} << 32;
+    const std::string& name = disk.identity().name;
+    if (disk.sectors() > most_sectors) {
+        return fail(Errc::invalid_argument,
+                    fmt::format("'{}' as the disk of an S1120: it has {}, and drivers of this card see 2 TiB at most; "
+                                "use a smaller one",
+                                name, format_size(disk.sectors() * sector_bytes)));
+    }
+    if (disk.read_only()) {
+        return fail(Errc::invalid_argument,
+                    fmt::format("'{}' as the disk of an S1120: it is write-protected, which this card cannot tell its "
+                                "drivers; use one without ro=1",
+                                name));
+    }
+    for (const Fault& fault : options.faults) {
+        if (fault.blocks == 0 || fault.lba < disk.sectors()) continue;
+        return fail(Errc::invalid_argument,
+                    fmt::format("fault at lba={}: the last block of '{}' is {}", fault.lba, name, disk.sectors() - 1));
+    }
+    return {};
+}
+
 /// As many characters as drivers show.
 constexpr std::size_t serial_characters = 12;
 
@@ -67,11 +93,12 @@ Result<std::unique_ptr<Card>> Card::create(std::shared_ptr<Device> disk, Options
     if (auto fits = check_serial(options.serial); !fits) return std::unexpected(fits.error());
     const std::uint32_t block = disk->limits().logical_block_size;
     if (block != wire::skd::logical_block_bytes) {
-        return fail(Errc::not_supported,
+        return fail(Errc::invalid_argument,
                     fmt::format("'{}' as the disk of an S1120: its blocks are {} bytes, and drivers of this card know "
                                 "only 512; use a disk with block=512",
                                 disk->identity().name, block));
     }
+    if (auto fits = check_disk(*disk, options); !fits) return std::unexpected(fits.error());
     scsi::UnitOptions unit_options;
     unit_options.vendor = "sTec";
     unit_options.product = "S1120";

@@ -49,7 +49,8 @@ struct Options {
 
 class Card final : public pci::Model, Poller {
   public:
-    /// The error names the disk and what is wrong with it (blocks must be of 512 bytes), or the serial number.
+    /// The error names what is wrong with the disk or an option: blocks must be of 512 bytes, 2^32 at most, and
+    /// writable; faults must be within them.
     [[nodiscard]] static Result<std::unique_ptr<Card>> create(std::shared_ptr<Device> disk, Options options);
     Card(std::shared_ptr<scsi::LogicalUnit>, Options);  ///< for create()
     ~Card() override;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace mqblk::device::skd {
@@ -49,31 +50,72 @@ namespace {
 struct Kind {
     FaultWord word;
     FaultKind kind;
+    std::string_view meaning;  ///< one line, for people
     DriveState state = DriveState::online;
 };
 /// What a command meets takes blocks, too.
 constexpr Kind kinds[] = {
-    {{"medium-error", "lba blocks "}, FaultKind::medium_error},
-    {{"status", "status key asc lba blocks "}, FaultKind::scsi_status},
-    {{"lost", "lba blocks "}, FaultKind::lost_completion},
-    {{"late", "by lba blocks "}, FaultKind::late_completion},
-    {{"wrong-tag", "lba blocks "}, FaultKind::wrong_tag},
-    {{"twice", "by lba blocks "}, FaultKind::duplicate_completion},
-    {{"busy", "for lba blocks "}, FaultKind::drive_state, DriveState::busy},
-    {{"sanitize", "for lba blocks "}, FaultKind::drive_state, DriveState::busy_sanitize},
-    {{"erase", "for lba blocks "}, FaultKind::drive_state, DriveState::busy_erase},
-    {{"fault", "for lba blocks "}, FaultKind::drive_state, DriveState::fault},
-    {{"restart", "for lba blocks "}, FaultKind::drive_state, DriveState::soft_reset},
-    {{"offline", "for lba blocks "}, FaultKind::drive_state, DriveState::offline},
-    {{"gone", "for lba blocks "}, FaultKind::disappear, DriveState::missing},
-    {{"no-answer", "type "}, FaultKind::lost_message},
+    {{"medium-error", "lba blocks "},
+     FaultKind::medium_error,
+     "reads and writes fail with a medium error; for ever, unless xCOUNT says otherwise"},
+    {{"status", "status key asc lba blocks "},
+     FaultKind::scsi_status,
+     "the command ends with SCSI status `status` (2) and, for CHECK CONDITION (2), sense `key` (0) and `asc` (0; code "
+     "and qualifier, as in 0x2400); nothing is moved"},
+    {{"lost", "lba blocks "}, FaultKind::lost_completion, "the command is carried out and never told done"},
+    {{"late", "by lba blocks "},
+     FaultKind::late_completion,
+     "the command is told done `by` later, which must be given"},
+    {{"wrong-tag", "lba blocks "}, FaultKind::wrong_tag, "the command is told done with a tag that nobody has"},
+    {{"twice", "by lba blocks "},
+     FaultKind::duplicate_completion,
+     "the command is told done twice, the second time `by` (0) later"},
+    {{"busy", "for lba blocks "}, FaultKind::drive_state, "the card is busy", DriveState::busy},
+    {{"sanitize", "for lba blocks "},
+     FaultKind::drive_state,
+     "the card is busy with a sanitize",
+     DriveState::busy_sanitize},
+    {{"erase", "for lba blocks "}, FaultKind::drive_state, "the card is busy with an erase", DriveState::busy_erase},
+    {{"fault", "for lba blocks "},
+     FaultKind::drive_state,
+     "the card's firmware is in state fault, and what it had is lost",
+     DriveState::fault},
+    {{"restart", "for lba blocks "},
+     FaultKind::drive_state,
+     "the firmware restarts by itself, which takes it `for` (0); what it had is lost",
+     DriveState::soft_reset},
+    {{"offline", "for lba blocks "},
+     FaultKind::drive_state,
+     "the card is offline, and what it had is lost",
+     DriveState::offline},
+    {{"gone", "for lba blocks "},
+     FaultKind::disappear,
+     "the card is pulled out of its slot; with `for` it is put in again after that time, and a driver finds it when it "
+     "opens it anew",
+     DriveState::missing},
+    {{"no-answer", "type "},
+     FaultKind::lost_message,
+     "the next mailbox message, or the next of `type`, is not answered: 1 init, 2 and 3 depths, 4 ring address, 5 arm, "
+     "7 host, 8 and 9 time"},
 };
 constexpr auto words = fault_words_of(kinds);
 
+/// What a kind cannot do without, and what it has no use for.
+Result<> check_complete(const Fault& fault, std::string_view text) {
+    if (fault.kind == FaultKind::late_completion && fault.duration == Duration{})
+        return fail(Errc::invalid_argument, fmt::format("fault '{}': say how late, as in late,by=2s", text));
+    if (fault.kind == FaultKind::lost_message && fault.command != 0) {
+        return fail(
+            Errc::invalid_argument,
+            fmt::format("fault '{}': no-answer strikes messages, not commands: leave out @{}", text, fault.command));
+    }
+    return {};
+}
+
 /// Reads a number into an integer or an enumeration.
 template <class T>
-Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to) {
-    const auto number = parse_fault_number(key, value, most);
+Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to, std::uint64_t least = 0) {
+    const auto number = parse_fault_number(key, value, most, least);
     if (!number) return std::unexpected(number.error());
     to = static_cast<T>(*number);
     return {};
@@ -81,8 +123,11 @@ Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t 
 
 Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
     constexpr std::uint64_t any = std::numeric_limits<std::int64_t>::max();
-    if (key == "lba") return parse_into(key, value, any, fault.lba);
-    if (key == "blocks") return parse_into(key, value, any, fault.blocks);
+    if (key == "lba") {
+        fault.blocks = std::max<std::uint64_t>(fault.blocks, 1);
+        return parse_into(key, value, any, fault.lba);
+    }
+    if (key == "blocks") return parse_into(key, value, any, fault.blocks, 1);
     if (key == "status") return parse_into(key, value, 0xff, fault.status);
     if (key == "key") return parse_into(key, value, 0xf, fault.sense.key);
     if (key == "asc") return parse_into(key, value, 0xffff, fault.sense.code);
@@ -107,7 +152,20 @@ Result<Fault> parse_fault(std::string_view text) {
         if (auto set = set_key(fault, key, value); !set)
             return std::unexpected(set.error().in(fmt::format("fault '{}'", text)));
     }
+    if (auto complete = check_complete(fault, text); !complete) return std::unexpected(complete.error());
     return fault;
+}
+
+std::vector<FaultHelp> fault_help() {
+    std::vector<FaultHelp> all;
+    for (const Kind& kind : kinds) {
+        const bool whole_card = kind.word.keys.starts_with("for ");
+        const bool stays = whole_card && kind.state != DriveState::soft_reset && kind.state != DriveState::missing;
+        all.push_back(
+            {kind.word.name, list_fault_keys(kind.word),
+             fmt::format("{}{}", kind.meaning, stays ? ", for the time `for`; without it until it is reset" : "")});
+    }
+    return all;
 }
 
 }  // namespace mqblk::device::skd

@@ -11,6 +11,7 @@
 #include <mqblk/error.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -41,14 +42,18 @@ struct Fault {
     Duration duration{};
 };
 
-/// As people write them: KIND[@COMMAND][xCOUNT][,KEY=VALUE]…, COUNT 0 for ever. Kinds and their keys:
-///   medium-error                       status    status (number), key, asc (numbers; asc is code << 8 | qualifier)
-///   lost, wrong-tag                    late, twice         by (time)
-///   busy, sanitize, erase, fault, restart, offline, gone        for (time)
-///   no-answer     type (number)
-/// All but no-answer take lba and blocks, too. Numbers may be hexadecimal (0x…). The error names what is wrong and what
-/// is allowed.
+/// As people write them: KIND[@COMMAND[xCOUNT]][,KEY=VALUE]..., COUNT 0 for ever; COMMAND 0, or no @: the next that it
+/// fits. fault_help() has the kinds and their keys. An lba alone is one block. Numbers may be hexadecimal (0x...). The
+/// error names what is wrong and what is allowed.
 [[nodiscard]] Result<Fault> parse_fault(std::string_view text);
+
+/// A kind of fault, for people.
+struct FaultHelp {
+    std::string_view kind;
+    std::string keys;     ///< "lba, blocks"
+    std::string meaning;  ///< one line, keys in backquotes, defaults in parentheses
+};
+[[nodiscard]] std::vector<FaultHelp> fault_help();
 
 /// Those that have not yet struck as often as they should.
 class FaultList {

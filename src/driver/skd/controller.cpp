@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "driver/skd/io_queue.h"
+#include "driver/skd/skd.h"
 
 #include <fmt/format.h>
 
@@ -28,22 +29,22 @@ std::uint32_t wall_clock_seconds() noexcept {
     return static_cast<std::uint32_t>(std::time(nullptr));
 }
 
-Result<> check_id(pci::Function& function) {
-    const pci::FunctionId id = pci::read_id(function);
-    if (id.vendor == pci_vendor_id && id.device == pci_device_id) return {};
+}  // namespace
+
+Result<> check_id(const std::string& name, std::uint16_t vendor, std::uint16_t device) {
+    if (vendor == pci_vendor_id && device == pci_device_id) return {};
     return fail(
         Errc::not_supported,
         fmt::format("{} is {:04x}:{:04x}, which is no S1120 ({:04x}:{:04x}); name another one, as `lspci -nn -d "
                     "{:04x}:` lists them",
-                    function.name(), id.vendor, id.device, pci_vendor_id, pci_device_id, pci_vendor_id));
+                    name, vendor, device, pci_vendor_id, pci_device_id, pci_vendor_id));
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Controller>> Controller::create(std::unique_ptr<pci::Function> function, Reactor& reactor,
                                                        const Options& options) {
     if (auto checked = check_options(options); !checked) return std::unexpected(checked.error());
-    if (auto known = check_id(*function); !known) return std::unexpected(known.error());
+    const pci::FunctionId id = pci::read_id(*function);
+    if (auto known = check_id(function->name(), id.vendor, id.device); !known) return std::unexpected(known.error());
     const auto bar = function->bar(register_bar);
     if (!bar) return std::unexpected(bar.error());
     if (bar->size() < register_bytes) {

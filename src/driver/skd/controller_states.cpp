@@ -15,6 +15,23 @@ using namespace wire::skd;
 namespace {
 constexpr Duration tick_again = std::chrono::seconds(1);
 constexpr Duration quiet_again = std::chrono::milliseconds(1);
+
+/// For people: what a state means for requests. `used`: the card was online before.
+const char* stall_text(DriverState state, bool used) noexcept {
+    static_assert(States::busy_bound == std::chrono::minutes(20));
+    static_assert(States::restart_bound == std::chrono::minutes(4));
+    static_assert(States::boot_bound == std::chrono::seconds(90));
+    switch (state) {
+        case DriverState::busy_sanitize:
+            return "is being sanitized; requests fail until that is over";
+        case DriverState::restarting:
+            return "restarts; requests wait, at most 4 minutes before they fail";
+        default:
+            return used ? "is busy; requests wait, at most 20 minutes before it is reset"
+                        : "is busy; waiting for it, at most 90 seconds";
+    }
+}
+
 }  // namespace
 
 void Controller::act(Actions actions) {
@@ -36,7 +53,25 @@ void Controller::act(Actions actions) {
     if ((actions & Action::close_gates) != 0) interrupts_.close_gates();
 }
 
+/// Requests wait while the card is busy or restarts: people are told when that begins and ends.
+void Controller::tell_stall() {
+    const DriverState state = states_.state();
+    const bool busy = state == DriverState::busy || state == DriverState::busy_imminent ||
+                      state == DriverState::busy_erase || state == DriverState::busy_sanitize;
+    if ((busy || state == DriverState::restarting) && !stalled_) {
+        stalled_ = true;
+        log_limited("skd: stalled", fmt::format("{}: the card {} ({})", function_->name(),
+                                                stall_text(state, online_since_ != Time{}), to_string(state)));
+    } else if (state == DriverState::online && stalled_) {
+        stalled_ = false;
+        log_limited("skd: back", fmt::format("{}: the card is back online", function_->name()));
+    } else if (admission_of(state) == Admission::fail && !busy) {
+        stalled_ = false;  // others say so
+    }
+}
+
 void Controller::states_changed() {
+    tell_stall();
     const Admission now = states_.admission();
     if (now == admission_) return;
     admission_ = now;
@@ -101,6 +136,7 @@ Status Controller::failure() const noexcept {
 
 void Controller::give_up_on_card(const char* why) {
     log_limited("skd: reset", fmt::format("{}: reset: {}", function_->name(), why));
+    stalled_ = true;  // and that was said
     act(states_.restart(reactor_.now()));
 }
 

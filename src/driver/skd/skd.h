@@ -8,7 +8,9 @@
 #include <mqblk/device.h>
 #include <mqblk/error.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 namespace mqblk {
 class Reactor;
@@ -18,6 +20,9 @@ class Function;
 }  // namespace mqblk
 
 namespace mqblk::driver::skd {
+
+/// Whether a function so identified is an S1120; the error names it by `name`.
+[[nodiscard]] Result<> check_id(const std::string& name, std::uint16_t vendor, std::uint16_t device);
 
 /// Starts the card and gives its disk. `home` is a reactor as of Reactor::shareable(), in which the card lives from now
 /// on: its interrupts, its model if it has one, its queue. Nobody else runs it; this does until the card is online or
