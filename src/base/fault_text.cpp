@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fault_text.h"
 
+#include "base/units.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,6 +77,14 @@ Result<std::uint64_t> parse_fault_number(std::string_view key, std::string_view 
                     fmt::format("{}={}: must be a number from {} to {}", key, value, least, most));
     }
     return *number;
+}
+
+Result<Duration> parse_fault_duration(std::string_view key, std::string_view value) {
+    constexpr Duration longest = std::chrono::years(1);
+    const auto time = parse_duration(key, value);
+    if (time && *time > longest)
+        return fail(Errc::invalid_argument, fmt::format("{}={}: must not be over a year", key, value));
+    return time;
 }
 
 Result<FaultText> parse_fault_text(std::string_view text, std::span<const FaultWord> words) {

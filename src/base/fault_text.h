@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of a model as people write them: KIND[@COMMAND][xCOUNT][,KEY=VALUE]... What the kinds and keys mean is the
+// Faults of a model as people write them: KIND[@COMMAND[xCOUNT]][,KEY=VALUE]... What the kinds and keys mean is the
 // model's; that there are such, and how numbers look, is here.
 #pragma once
+
+#include "base/clock.h"
 
 #include <mqblk/error.h>
 
@@ -49,5 +51,7 @@ inline constexpr auto most_fault_number = static_cast<std::uint64_t>(std::numeri
 /// Decimal, or hexadecimal after 0x, from `least` to `most`.
 [[nodiscard]] Result<std::uint64_t> parse_fault_number(std::string_view key, std::string_view value,
                                                        std::uint64_t most = most_fault_number, std::uint64_t least = 0);
+/// A time with its unit, not over a year, so that it can be added to any time.
+[[nodiscard]] Result<Duration> parse_fault_duration(std::string_view key, std::string_view value);
 
 }  // namespace mqblk

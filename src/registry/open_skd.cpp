@@ -86,6 +86,7 @@ Result<std::shared_ptr<Device>> open_skd_model(Services& services, const Uri& ur
     OptionReader reader(uri, info.options);
     auto options = read_driver_options(reader);
     auto model = read_model_options(reader, uri);
+    options.name = uri.scheme;
     const auto disks = reader.uris("disk");
     if (disks.empty()) reader.reject("disk", "is required, such as disk=[ram://?size=64M]");
     if (auto ok = reader.finish(); !ok) return std::unexpected(ok.error());

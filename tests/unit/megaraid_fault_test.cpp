@@ -245,6 +245,7 @@ TEST(MegaraidFaultText, RefusalsNameWhatIsAllowed) {
     EXPECT_NE(why("explode").find("there are medium-error, status, io-failed"), std::string::npos);
     EXPECT_NE(why("lost,by=1s").find("lost has no 'by'; it takes: pd, ld"), std::string::npos);
     EXPECT_NE(why("late,by=soon").find("by=soon"), std::string::npos);
+    EXPECT_NE(why("late,by=9223372036s").find("must not be over a year"), std::string::npos);
     EXPECT_NE(why("late,pd=256").find("from 0 to 255"), std::string::npos);
     EXPECT_NE(why("late,pd=1").find("say how late"), std::string::npos);
     EXPECT_NE(why("medium-error,blocks=0").find("from 1 to"), std::string::npos);

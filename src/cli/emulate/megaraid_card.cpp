@@ -49,7 +49,7 @@ class MegaraidCard final : public EmulatedCard {
         card->add_flag("--no-fast-path", no_fast_path_, "Drivers may not go to disks by the RAID map");
         card->add_option(
                 "--fault", faults_,
-                "What goes wrong: KIND[@COMMAND][xCOUNT][,KEY=VALUE]..., may be repeated; KIND is\n"
+                "What goes wrong: KIND[@COMMAND[xCOUNT]][,KEY=VALUE]..., may be repeated; KIND is\n"
                 "medium-error (pd, ld, lba, blocks), status (pd, ld, status, key, asc), io-failed (pd, ld, status),\n"
                 "lost, twice (pd, ld), late (pd, ld, by), firmware-fault (for-good), pull (pd, for),\n"
                 "slow-dcmd (opcode, by), refuse-dcmd (opcode, status), wrong-abort (response),\n"

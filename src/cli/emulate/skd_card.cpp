@@ -35,7 +35,10 @@ class SkdCard final : public EmulatedCard {
     CLI::App* declare(CLI::App& parent) override {
         auto* skd = parent.add_subcommand(name(), "The sTec S1120 PCIe SSD, for Linux's skd driver and mqblk's own");
         skd->add_option("DISK-URI", disk_, "The device that is its flash; blocks of 512 bytes")->required();
-        skd->add_option("--profile", profile_, "Timing: none, as fast as it goes, or s1120, the published figures")
+        skd->add_option("--profile", profile_,
+                        "Timing: none, as fast as it goes, or s1120, the published figures:\n"
+                        "reads 88 us, writes 26 us of 512 B at depth 1; 103K/81K/15.7K reads and 62K/69K/13.9K writes\n"
+                        "per second of 512 B/4 KiB/64 KiB")
             ->capture_default_str();
         skd->add_option("--serial", serial_, "Serial number, 1 to 12 printable ASCII characters [the disk's own]")
             ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });

@@ -2,7 +2,6 @@
 #include "device/megaraid/fault.h"
 
 #include "base/fault_text.h"
-#include "base/units.h"
 #include "wire/megaraid_mfi.h"
 #include "wire/scsi_cdb.h"
 
@@ -110,7 +109,7 @@ Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
     if (key == "response") return parse_into(key, value, 0xff, fault.response);
     if (key == "commands") return parse_into(key, value, 0xffff, fault.commands);
     if (key == "for-good") return parse_into(key, value, 1, fault.permanent);
-    const auto time = parse_duration(key, value);  // "by" and "for"
+    const auto time = parse_fault_duration(key, value);  // "by" and "for"
     if (!time) return std::unexpected(time.error());
     fault.duration = *time;
     return {};

@@ -51,7 +51,7 @@ struct Fault {
     Duration duration{};
 };
 
-/// As people write them: KIND[@COMMAND][xCOUNT][,KEY=VALUE]…, COUNT 0 for ever. Kinds and their keys:
+/// As people write them: KIND[@COMMAND[xCOUNT]][,KEY=VALUE]…, COUNT 0 for ever. Kinds and their keys:
 ///   medium-error   pd, ld, lba, blocks    status   pd, ld, status, key, asc (numbers; asc is code << 8 | qualifier)
 ///   io-failed      pd, ld, status         lost, twice   pd, ld        late   pd, ld, by (time)
 ///   firmware-fault for-good (0 or 1)      pull     pd, for (time)

@@ -2,7 +2,6 @@
 #include "device/skd/fault.h"
 
 #include "base/fault_text.h"
-#include "base/units.h"
 #include "wire/scsi_cdb.h"
 
 #include <fmt/format.h>
@@ -132,10 +131,8 @@ Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
     if (key == "key") return parse_into(key, value, 0xf, fault.sense.key);
     if (key == "asc") return parse_into(key, value, 0xffff, fault.sense.code);
     if (key == "type") return parse_into(key, value, 0xff, fault.message);
-    constexpr Duration longest = std::chrono::years(1);  // that can be added to any time
-    const auto time = parse_duration(key, value);        // "by" and "for"
+    const auto time = parse_fault_duration(key, value);  // "by" and "for"
     if (!time) return std::unexpected(time.error());
-    if (*time > longest) return fail(Errc::invalid_argument, fmt::format("{}={}: must not be over a year", key, value));
     fault.duration = *time;
     return {};
 }
