@@ -56,7 +56,7 @@ TEST(CliMegaraid, RefusesInOneSentence) {
         {"megaraid+model:///disk?jbod=[null://]", 2, "names no disk or volume"},
         {"megaraid+model:///ld/0?ld=[null://]&raid=1x3", 2, "1 of 2"},
         {"megaraid+model:///ld/0?ld=[null://]&raid=0&raid=1", 2, "given more often than ld"},
-        {"megaraid+model:///ld/0?ld=[null://?block=4096]", 1, "use a disk with block=512"},
+        {"megaraid+model:///ld/0?ld=[null://?block=4096]", 2, "use a disk with block=512"},
         {"megaraid+model://host/pd/0?jbod=[null://]", 2, "takes no address"},
         {"megaraid+vfio-user:///nobody/pd/0", 1, "nobody serves a device there"},
         {"megaraid+vfio-user:///pd/0", 2, "no absolute path of a socket"},

@@ -53,7 +53,7 @@ class ServedDevice {
     std::thread thread_;
 };
 
-/// Open descriptors of this process.
+/// Open descriptors of this process, without those that another thread has open only for a moment.
 [[nodiscard]] std::size_t open_descriptors();
 
 /// `values` and spans of bytes, one behind the other.

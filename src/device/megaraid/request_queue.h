@@ -19,8 +19,8 @@ class RequestQueue {
         for (std::size_t i = 0; i < entries; ++i) cells_[i].turn.store(i, std::memory_order_relaxed);
     }
 
-    /// Any thread. False: it is full. Sequentially consistent, as empty() is: a writer that looks afterwards whether the
-    /// reader sleeps, and a reader that says so and then looks whether it is empty, cannot both see nothing.
+    /// Any thread. False: it is full. Sequentially consistent, as empty() is: a writer that looks afterwards whether
+    /// the reader sleeps, and a reader that says so and then looks whether it is empty, cannot both see nothing.
     [[nodiscard]] bool push(std::uint64_t descriptor) noexcept {
         std::size_t place = last_.load(std::memory_order_relaxed);
         for (;;) {

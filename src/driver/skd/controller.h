@@ -122,7 +122,7 @@ class Controller final : private InterruptEvents {
     std::uint8_t protocol_ = 0;
     std::uint32_t hardware_version_ = 0;
     bool begun_ = false;
-    bool stalled_ = false;  ///< people were told that requests wait
+    bool stalled_ = false;   ///< people were told that requests wait
     bool given_up_ = false;  ///< start() ends, whatever the card says afterwards
     bool synced_ = false;
     pci::DmaMemory ring_memory_;
