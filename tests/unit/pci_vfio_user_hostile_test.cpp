@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Clients that break the protocol, or break off.
-#include "base/log.h"
 #include "pci/vfio_user_version.h"
 #include "pci/wait_budget.h"
 #include "unit/pci_vfio_user_support.h"
@@ -375,14 +374,14 @@ class FewDescriptors {
 };
 
 TEST_F(VfioUserServer, WithoutDescriptorsItWaitsForThem) {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "the sanitizer looks at objects through a pipe, and here is no descriptor left for one";
+#endif
     const auto cpu_time = [this] {
         timespec time{};
         served.run([&time] { ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time); });
         return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
     };
-    // The undefined-behaviour sanitizer needs a pipe to look at an object of a class that it has not seen yet.
-    static_cast<void>(cpu_time());
-    log_warning("descriptors are about to run out, on purpose");
     std::optional<FewDescriptors> few(std::in_place);
     RawClient client(served.path());
     const auto before = cpu_time();
