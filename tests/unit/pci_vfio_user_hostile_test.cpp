@@ -360,7 +360,10 @@ class FewDescriptors {
         rlimit low = before_;
         low.rlim_cur = static_cast<rlim_t>(pci::OwnedFd(::dup(0)).get()) + 64;
         ::setrlimit(RLIMIT_NOFILE, &low);
-        for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken_.emplace_back(fd);
+        for (int round = 0; round < 5; ++round) {  // other threads close what they had open for a moment
+            for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken_.emplace_back(fd);
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
         taken_.pop_back();
     }
     ~FewDescriptors() {
