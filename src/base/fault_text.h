@@ -51,6 +51,15 @@ inline constexpr auto most_fault_number = static_cast<std::uint64_t>(std::numeri
 /// Decimal, or hexadecimal after 0x, from `least` to `most`.
 [[nodiscard]] Result<std::uint64_t> parse_fault_number(std::string_view key, std::string_view value,
                                                        std::uint64_t most = most_fault_number, std::uint64_t least = 0);
+/// The same into an integer or an enumeration that has room for `most`.
+template <class T>
+[[nodiscard]] Result<> parse_fault_number_into(std::string_view key, std::string_view value, std::uint64_t most, T& to,
+                                               std::uint64_t least = 0) {
+    const auto number = parse_fault_number(key, value, most, least);
+    if (!number) return std::unexpected(number.error());
+    to = static_cast<T>(*number);
+    return {};
+}
 /// A time with its unit, not over a year, so that it can be added to any time.
 [[nodiscard]] Result<Duration> parse_fault_duration(std::string_view key, std::string_view value);
 

@@ -15,8 +15,6 @@ namespace {
 using namespace mqblk;
 using namespace mqblk::wire::megaraid;
 
-constexpr std::size_t step_bytes = 8;
-constexpr unsigned most_steps = 256;
 constexpr unsigned registers[] = {reg::doorbell,
                                   reg::write_sequence,
                                   reg::host_diag,
@@ -85,21 +83,10 @@ void step(test::MrFuzz& fuzz, const std::uint8_t* bytes) {
     }
 }
 
-void run(std::span<const std::uint8_t> input) {
-    static test::MrFuzz fuzz;
-    fuzz.bring_up();
-    prepare(fuzz);
-    for (unsigned steps = 0; input.size() >= step_bytes && steps < most_steps; ++steps) {
-        step(fuzz, input.data());
-        input = input.subspan(step_bytes);
-    }
-    fuzz.bring_up();
-    fuzz.check();
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    run({data, size});
+    static test::MrFuzz fuzz;
+    test::run_steps(fuzz, {data, size}, prepare, step);
     return 0;
 }

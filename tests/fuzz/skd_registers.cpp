@@ -14,8 +14,6 @@ namespace {
 using namespace mqblk;
 using namespace mqblk::wire::skd;
 
-constexpr std::size_t step_bytes = 8;
-constexpr unsigned most_steps = 256;
 constexpr unsigned registers[] = {reg::q_command,     reg::q_command + 4,        reg::control,
                                   reg::status,        reg::int_status_host,      reg::int_mask_host,
                                   reg::msg_to_device, reg::msg_from_device,      reg::msg_to_device_arg,
@@ -59,21 +57,10 @@ void step(test::SkdFuzz& fuzz, const std::uint8_t* bytes) {
     }
 }
 
-void run(std::span<const std::uint8_t> input) {
-    static test::SkdFuzz fuzz;
-    fuzz.bring_up();
-    prepare(fuzz);
-    for (unsigned steps = 0; input.size() >= step_bytes && steps < most_steps; ++steps) {
-        step(fuzz, input.data());
-        input = input.subspan(step_bytes);
-    }
-    fuzz.bring_up();
-    fuzz.check();
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    run({data, size});
+    static test::SkdFuzz fuzz;
+    test::run_steps(fuzz, {data, size}, prepare, step);
     return 0;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An access to a BAR as a fuzzer's bytes say it.
+// Accesses to a BAR as a fuzzer's bytes say them: steps of eight bytes, one after the other.
 #pragma once
 
 #include "pci/bar.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace mqblk::test {
 
@@ -27,6 +29,22 @@ inline void access_bar(const pci::Bar& bar, unsigned offset, unsigned width, std
             write ? bar.write64(offset & ~7u, value) : static_cast<void>(bar.read64(offset & ~7u));
             return;
     }
+}
+
+/// A device is brought up, `prepare`d, led through the input's steps, and must come up again with nothing left over.
+template <class Fuzz>
+void run_steps(Fuzz& fuzz, std::span<const std::uint8_t> input, void (*prepare)(Fuzz&),
+               void (*step)(Fuzz&, const std::uint8_t*)) {
+    constexpr std::size_t step_bytes = 8;
+    constexpr unsigned most_steps = 256;
+    fuzz.bring_up();
+    prepare(fuzz);
+    for (unsigned steps = 0; input.size() >= step_bytes && steps < most_steps; ++steps) {
+        step(fuzz, input.data());
+        input = input.subspan(step_bytes);
+    }
+    fuzz.bring_up();
+    fuzz.check();
 }
 
 }  // namespace mqblk::test

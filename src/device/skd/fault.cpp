@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace mqblk::device::skd {
 
@@ -111,26 +110,16 @@ Result<> check_complete(const Fault& fault, std::string_view text) {
     return {};
 }
 
-/// Reads a number into an integer or an enumeration.
-template <class T>
-Result<> parse_into(std::string_view key, std::string_view value, std::uint64_t most, T& to, std::uint64_t least = 0) {
-    const auto number = parse_fault_number(key, value, most, least);
-    if (!number) return std::unexpected(number.error());
-    to = static_cast<T>(*number);
-    return {};
-}
-
 Result<> set_key(Fault& fault, std::string_view key, std::string_view value) {
-    constexpr std::uint64_t any = std::numeric_limits<std::int64_t>::max();
     if (key == "lba") {
         fault.blocks = std::max<std::uint64_t>(fault.blocks, 1);
-        return parse_into(key, value, any, fault.lba);
+        return parse_fault_number_into(key, value, most_fault_number, fault.lba);
     }
-    if (key == "blocks") return parse_into(key, value, any, fault.blocks, 1);
-    if (key == "status") return parse_into(key, value, 0xff, fault.status);
-    if (key == "key") return parse_into(key, value, 0xf, fault.sense.key);
-    if (key == "asc") return parse_into(key, value, 0xffff, fault.sense.code);
-    if (key == "type") return parse_into(key, value, 0xff, fault.message);
+    if (key == "blocks") return parse_fault_number_into(key, value, most_fault_number, fault.blocks, 1);
+    if (key == "status") return parse_fault_number_into(key, value, 0xff, fault.status);
+    if (key == "key") return parse_fault_number_into(key, value, 0xf, fault.sense.key);
+    if (key == "asc") return parse_fault_number_into(key, value, 0xffff, fault.sense.code);
+    if (key == "type") return parse_fault_number_into(key, value, 0xff, fault.message);
     const auto time = parse_fault_duration(key, value);  // "by" and "for"
     if (!time) return std::unexpected(time.error());
     fault.duration = *time;
