@@ -82,10 +82,8 @@ bool InternalCommands::completed(std::uint16_t smid) noexcept {
     if (!slot.sent) return false;
     slot.sent = false;
     const Answered answer = port_.read_internal(smid);
-    const Outcome outcome{.end = Outcome::End::answered,
-                          .status = answer.status,
-                          .scsi_status = answer.scsi_status,
-                          .smid = smid};
+    const Outcome outcome{
+        .end = Outcome::End::answered, .status = answer.status, .scsi_status = answer.scsi_status, .smid = smid};
     if (slot.pended) {
         ended_[static_cast<std::size_t>(*slot.pended)] = outcome.status;
     } else if (waited_for_ == smid) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The driver's own commands, on the reserved tags: management frames, SCSI commands that ask a disk about itself, task
-// management or what the generation has instead. The control path has them to itself, so they need no lock and cannot starve; it waits for one at a time,
-// and others stay with the firmware until something happens (events, maps). A command that was waited for in vain keeps
-// its tag and its memory until the controller is reset: the firmware may still write there. The control reactor's.
+// management or what the generation has instead. The control path has them to itself, so they need no lock and cannot
+// starve; it waits for one at a time, and others stay with the firmware until something happens (events, maps). A
+// command that was waited for in vain keeps its tag and its memory until the controller is reset: the firmware may
+// still write there. The control reactor's.
 #pragma once
 
 #include "base/task.h"

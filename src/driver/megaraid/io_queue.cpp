@@ -35,7 +35,7 @@ Result<std::unique_ptr<IoQueue>> IoQueue::create(Controller& controller, block::
         if (!bounce) return std::unexpected(bounce.error());
         result->bounce_ = std::move(*bounce);
     }
-    if (result->shared_ != nullptr) return result;  // the control path has the interrupt
+    if (result->shared_ != nullptr) return result;                               // the control path has the interrupt
     auto interrupt = controller.make_interrupt(vector, queue.reactor(), [] {});  // it only wakes: then it is polled
     if (!interrupt) return std::unexpected(interrupt.error());
     result->interrupt_ = std::move(*interrupt);

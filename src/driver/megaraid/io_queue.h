@@ -2,8 +2,9 @@
 //
 // IoQueue: one hardware queue, that is one reply queue of the controller and the way to its request port. A request's
 // tag is its SMID, its frame, its chain frame; its context is the payload behind it: no list, nothing to look up, no
-// lock shared with other queues. (Where there is one reply queue for everything, it is shared with the control path.) All that touches the hardware is within a gate, which the control path closes to have
-// the hardware to itself; meanwhile requests wait. What went out ends by its reply, or in recover() after a reset.
+// lock shared with other queues. (Where there is one reply queue for everything, it is shared with the control path.)
+// All that touches the hardware is within a gate, which the control path closes to have the hardware to itself;
+// meanwhile requests wait. What went out ends by its reply, or in recover() after a reset.
 #pragma once
 
 #include "block/driver.h"
