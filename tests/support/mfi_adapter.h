@@ -73,8 +73,8 @@ class MfiAdapter final : public pci::Model {
     /// The driver is told of something, as event `code`; if it listens.
     void tell_event(std::uint32_t code);
     void set_volumes(std::vector<std::shared_ptr<Device>> volumes);
-    /// For what firmware may write: called instead of each answer to an I/O command.
-    void set_hostile(std::function<void(MfiAdapter&)> hostile) { hostile_ = std::move(hostile); }
+    /// For what firmware may write: called before each answer, to DCMDs too. True: there is none any more.
+    void set_hostile(std::function<bool(MfiAdapter&)> hostile) { hostile_ = std::move(hostile); }
 
     struct Counters {
         std::uint64_t ld_ios = 0, scsi_ios = 0, flushes = 0, aborts = 0, resets = 0, shutdowns = 0;
@@ -93,6 +93,9 @@ class MfiAdapter final : public pci::Model {
     [[nodiscard]] unsigned entries() const noexcept { return options_.commands; }
     [[nodiscard]] std::uint64_t last_frame() const noexcept { return last_frame_; }
     void post_context(std::uint32_t context);
+    void fault() noexcept { state_ = wire::megaraid::State::fault; }
+    /// Something is wrong with the host.
+    void complain(const char* what);
 
     const pci::FunctionSpec& spec() const noexcept override { return spec_; }
     Result<> attach(pci::Host& host) override;
@@ -111,7 +114,6 @@ class MfiAdapter final : public pci::Model {
 
     [[nodiscard]] bool is_skinny() const noexcept;
     [[nodiscard]] std::uint32_t status_bit() const noexcept;
-    void complain(const char* what);
     void take_posted();
     void handle(std::uint32_t posted);
     void init(std::uint64_t address, const wire::megaraid::InitFrame& frame);
@@ -153,7 +155,7 @@ class MfiAdapter final : public pci::Model {
     std::uint32_t sequence_ = 100;
     std::deque<std::pair<MfiFault, std::uint8_t>> faults_;
     std::vector<std::pair<std::uint64_t, std::uint32_t>> lost_;  ///< frames that were never answered, with contexts
-    std::function<void(MfiAdapter&)> hostile_;
+    std::function<bool(MfiAdapter&)> hostile_;
     std::mutex posted_mutex_;
     std::vector<std::uint32_t> posted_;
     Counters counters_;

@@ -75,6 +75,7 @@ inline void MfiAdapter::handle(std::uint32_t posted) {
 
 inline void MfiAdapter::end(std::uint64_t address, std::uint8_t status, std::uint8_t scsi_status,
                             std::uint32_t context) {
+    if (hostile_ && hostile_(*this)) return;
     const auto& memory = host_->memory();
     if (!memory.store(address + offsetof(wire::megaraid::MfiHeader, scsi_status), scsi_status) ||
         !memory.publish(address + wire::megaraid::mfi_status_offset, status))
@@ -300,7 +301,6 @@ inline void MfiAdapter::end_io(Running& running) {
         static_cast<void>(host_->memory().write(running.sense, std::as_bytes(std::span(sense).first(bytes))));
     const auto scsi_status = static_cast<std::uint8_t>(running.command.status);
     const auto status = static_cast<std::uint8_t>(scsi_status != 0 ? MfiStatus::scsi_done_with_error : MfiStatus::ok);
-    if (hostile_) return hostile_(*this);
     auto fault = std::pair{MfiFault::none, std::uint8_t{0}};
     if (!faults_.empty()) {
         fault = faults_.front();
