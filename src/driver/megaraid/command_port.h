@@ -49,6 +49,7 @@ struct Answered {
     std::uint8_t status = 0;       ///< MfiStatus, or TaskResponse
     std::uint8_t scsi_status = 0;  ///< of a SCSI command
     bool all = true;               ///< of a request: its data were moved as a whole
+    bool ended = true;             ///< else the command is still the firmware's, whatever its reply queue says
 };
 
 /// The driver's own commands are the control reactor's; requests those of the thread whose queue they are of. Posting

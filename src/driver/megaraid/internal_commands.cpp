@@ -80,8 +80,9 @@ bool InternalCommands::completed(std::uint16_t smid) noexcept {
     if (tag_of(smid) >= slots_.size()) return false;
     Slot& slot = slots_[tag_of(smid)];
     if (!slot.sent) return false;
-    slot.sent = false;
     const Answered answer = port_.read_internal(smid);
+    if (!answer.ended) return false;
+    slot.sent = false;
     const Outcome outcome{
         .end = Outcome::End::answered, .status = answer.status, .scsi_status = answer.scsi_status, .smid = smid};
     if (slot.pended) {

@@ -60,7 +60,7 @@ class InternalCommands {
     /// The status of a pended command that has ended, once.
     [[nodiscard]] std::optional<std::uint8_t> take_pended(Pended what) noexcept;
 
-    /// The firmware has answered. False: there is no such command.
+    /// The firmware has answered. False: there is no such command, or it has not.
     [[nodiscard]] bool completed(std::uint16_t smid) noexcept;
     /// Who waits has waited long enough: the outcome is lost.
     void abandon_wait() noexcept;

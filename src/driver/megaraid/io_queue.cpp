@@ -166,15 +166,21 @@ void IoQueue::replied(std::uint16_t smid) noexcept {
     if (request == nullptr || request->payload<Context>().state != Context::State::sent ||
         request->payload<Context>().smid != smid) [[unlikely]]
         return controller_.note_mismatch();
-    answered(*request, request->payload<Context>());
+    if (!answered(*request, request->payload<Context>())) [[unlikely]]
+        controller_.note_mismatch();
 }
 
-void IoQueue::answered(Request& request, Context& context) noexcept {
+bool IoQueue::answered(Request& request, Context& context) noexcept {
     const Answered answer = port_.read(request, context.smid);
-    if (answer.status != 0 || !answer.all) [[unlikely]]
-        return failed(request, context, answer.status, answer.scsi_status);
+    if (!answer.ended) [[unlikely]]
+        return false;
+    if (answer.status != 0 || !answer.all) [[unlikely]] {
+        failed(request, context, answer.status, answer.scsi_status);
+        return true;
+    }
     give_index_back(context);
     finish(request, context, Status::ok);
+    return true;
 }
 
 void IoQueue::give_index_back(Context& context) noexcept {

@@ -98,7 +98,8 @@ class IoQueue final : public block::HardwareQueue {
     [[nodiscard]] unsigned take_shared_replies() noexcept;
     [[nodiscard]] bool sleep_on_shared() noexcept;
     void replied(std::uint16_t smid) noexcept;
-    void answered(block::Request&, Context&) noexcept;
+    /// False: it is still the firmware's.
+    [[nodiscard]] bool answered(block::Request&, Context&) noexcept;
     void failed(block::Request&, Context&, std::uint8_t mfi_status, std::uint8_t scsi_status) noexcept;
     void give_index_back(Context&) noexcept;
     void finish(block::Request&, Context&, Status) noexcept;

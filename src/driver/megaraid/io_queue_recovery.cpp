@@ -126,7 +126,7 @@ void IoQueue::recover() noexcept {
         if (context.state == Context::State::waiting && given_up)
             return finish(request, context, controller_.failure());
         if (context.state != Context::State::sent) return;
-        if (answered_[context.smid] != 0) return answered(request, context);
+        if (answered_[context.smid] != 0 && answered(request, context)) return;
         give_index_back(context);
         context.late = false;
         if (context.cancelled) return finish(request, context, cancel_status_);
