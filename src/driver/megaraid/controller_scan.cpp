@@ -128,6 +128,9 @@ Task<Result<std::vector<std::uint16_t>>> Controller::list_disks() {
     Mailbox mailbox;
     mailbox.bytes[0] = static_cast<std::uint8_t>(PdQuery::exposed_to_host);
     auto told = co_await ask("its disks", dcmd::pd_list_query, mailbox, pd_list_bytes);
+    // Older firmware has volumes only.
+    if (!told && !is_fusion(generation_) && told.error().code() == Errc::protocol)
+        co_return std::vector<std::uint16_t>{};
     if (!told) co_return std::unexpected(told.error());
     const auto list = decode_pd_list(work_.span().first(pd_list_bytes));
     if (!list) co_return fail(Errc::protocol, fmt::format("{}: its list of disks is longer than it may be", name()));
