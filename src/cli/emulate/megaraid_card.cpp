@@ -2,6 +2,7 @@
 //
 // emulate megaraid: a controller with devices as disks of their own and as volumes, in the order of the command line.
 #include "cli/emulate/card.h"
+#include "cli/emulate/megaraid_control.h"
 #include "cli/numbers.h"
 #include "device/megaraid/controller.h"
 #include "registry/uri.h"
@@ -82,7 +83,13 @@ class MegaraidCard final : public EmulatedCard {
         }
         auto card = mr::Controller::create(std::move(disks), volumes, std::move(options));
         if (!card) return std::unexpected(card.error());
+        controller_ = card->get();
         return std::move(*card);
+    }
+    std::span<const std::string_view> commands() const override { return megaraid_commands; }
+    Result<nlohmann::ordered_json> control(std::string_view command, registry::RequestReader& request, Session& session,
+                                           registry::ReactorThread& thread) override {
+        return control_megaraid(*controller_, thread, session.context(), command, request);
     }
 
     std::vector<std::string> describe() const override {
@@ -140,6 +147,7 @@ class MegaraidCard final : public EmulatedCard {
     bool no_fast_path_ = false;
     mr::Options options_;
     std::vector<Part> disks_, volumes_;
+    mr::Controller* controller_ = nullptr;  ///< its server's
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <filesystem>
 
 namespace mqblk::cli {
@@ -28,6 +29,8 @@ std::string explain_faults() {
         text += fmt::format("  {} ({})\n      {}\n", help.kind, help.keys, help.meaning);
     return text;
 }
+
+constexpr std::array<std::string_view, 1> skd_commands{"fault"};
 
 class SkdCard final : public EmulatedCard {
   public:
@@ -63,7 +66,18 @@ class SkdCard final : public EmulatedCard {
         bytes_ = (*disk)->sectors() * sector_bytes;
         auto card = device::skd::Card::create(std::move(*disk), std::move(options));
         if (!card) return std::unexpected(card.error());
+        model_ = card->get();
         return std::move(*card);
+    }
+    std::span<const std::string_view> commands() const override { return skd_commands; }
+    Result<nlohmann::ordered_json> control(std::string_view, registry::RequestReader& request, Session&,
+                                           registry::ReactorThread& thread) override {
+        const std::string text = request.required_text("fault");
+        if (auto ok = request.finish(); !ok) return std::unexpected(ok.error());
+        const auto fault = device::skd::parse_fault(text);
+        if (!fault) return std::unexpected(fault.error());
+        thread.run([&] { model_->inject(*fault); });
+        return nlohmann::ordered_json::object();
     }
 
     std::vector<std::string> describe() const override {
@@ -85,6 +99,7 @@ class SkdCard final : public EmulatedCard {
     std::string disk_, profile_ = "none", serial_;
     std::vector<std::string> faults_;
     std::uint64_t bytes_ = 0;
+    device::skd::Card* model_ = nullptr;  ///< its server's
 };
 
 }  // namespace
