@@ -17,6 +17,7 @@
 #   hand_to ADDRESS [DRIVER]  unbinds the PCI device, and binds it to the driver
 #   megaraid_up            loads megaraid_sas; the disks of its controller are there
 #   unit NAME              the disk pd/N or volume ld/N behind it, for instance /dev/sda; also: there, gone, sectors, queue
+#   begin UNIT, end        a verified load on it meanwhile, which must lose nothing
 #   $MQBLK                 our program, where the host's side brings it (mqblk=True)
 # For NVMe/TCP: connect, has_disk, controller, disk.
 #
@@ -107,11 +108,18 @@ unit_folder() {
     [ ${1%/*} = pd ] || channel=2
     echo /sys/bus/scsi/devices/*:$channel:${1#*/}:0/block/sd*
 }
-unit() { echo /dev/$(basename $(unit_folder $1)); }
-there() { test -b $(unit $1); }
+unit() { echo "/dev/$(basename "$(unit_folder $1)")"; }
+there() { test -b "$(unit $1)"; }
 gone() { ! there $1; }
 sectors() { cat $(unit_folder $1)/size; }
 queue() { echo $(unit_folder $1)/queue; }
+
+begin() {
+    rm -f /run/enough
+    (until [ -e /run/enough ]; do data $(unit $1) 16 4m --bsrange=4k-64k --blockalign=4k; done) &
+    loaded=$!
+}
+end() { touch /run/enough && wait $loaded; }
 
 # Connects to the subsystem $1 with further options of `nvme connect`; waits until its first namespace is there.
 connect() {
