@@ -11,7 +11,7 @@ survived() { # and no I/O failed
     sane
 }
 
-megaraid_up
+megaraid_up resetwaittime=5 # instead of 180 s for commands to end by themselves, before a reset of the controller
 dmesg -n 4
 dmesg -c >/dev/null
 dd if=/dev/urandom of=/run/kept bs=1M count=4 status=none
