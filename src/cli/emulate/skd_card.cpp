@@ -2,6 +2,7 @@
 //
 // emulate skd: an S1120 with one device as its flash.
 #include "cli/emulate/card.h"
+#include "cli/emulate/fault_help.h"
 #include "cli/numbers.h"
 #include "device/skd/card.h"
 #include "registry/uri.h"
@@ -16,19 +17,6 @@
 namespace mqblk::cli {
 
 namespace {
-
-std::string explain_faults() {
-    std::string text =
-        "A fault is KIND[@COMMAND[xCOUNT]][,KEY=VALUE]...: it strikes at SCSI command COMMAND since the card's start, "
-        "or\n"
-        "the next after that which it fits, COUNT times in a row (x0: for ever). COMMAND 0, or no @: at the next that "
-        "it\n"
-        "fits. Commands of a driver's start-up count. With lba or blocks (blocks: 1 if lba is given, all if not) only\n"
-        "reads and writes that touch these blocks meet it. by and for are times, as in 2s. Kinds:\n";
-    for (const auto& help : device::skd::fault_help())
-        text += fmt::format("  {} ({})\n      {}\n", help.kind, help.keys, help.meaning);
-    return text;
-}
 
 constexpr std::array<std::string_view, 1> skd_commands{"fault"};
 
@@ -46,7 +34,10 @@ class SkdCard final : public EmulatedCard {
         skd->add_option("--serial", serial_, "Serial number, 1 to 12 printable ASCII characters [the disk's own]")
             ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
         skd->add_option("--fault", faults_, "What goes wrong, as below; may be repeated")->allow_extra_args(false);
-        skd->footer(explain_faults());
+        skd->footer(explain_faults("SCSI command COMMAND since the card's start",
+                                   "With lba or blocks (blocks: 1 if lba is given, all if not)\n"
+                                   "only reads and writes that touch these blocks meet it.",
+                                   device::skd::fault_help()));
         return skd;
     }
 
