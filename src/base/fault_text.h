@@ -37,6 +37,14 @@ template <class Kind, std::size_t N>
 /// "lba, blocks": a word's keys, for people.
 [[nodiscard]] std::string list_fault_keys(const FaultWord& word);
 
+/// A kind of fault, for people.
+struct FaultHelp {
+    std::string_view kind;
+    std::string keys;     ///< "lba, blocks"
+    std::string meaning;  ///< one line, keys in backquotes, defaults in parentheses
+    std::string_view example{};
+};
+
 struct FaultText {
     std::size_t kind = 0;  ///< index of its word
     std::optional<std::uint64_t> command{}, count{};

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "cli/control_socket.h"
+#include "cli/signals.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -112,6 +113,15 @@ bool ControlServer::send_to(Client& client) {
     }
     client.output = {};
     return true;
+}
+
+void wait_for_end(Signals& signals, ControlServer* control) {
+    while (Signals::caught() == 0) {
+        std::vector<pollfd> entries{{signals.fd(), POLLIN, 0}};
+        if (control != nullptr) control->collect(entries);
+        if (::poll(entries.data(), entries.size(), -1) < 0) continue;
+        if (control != nullptr) control->serve(entries.data() + 1, entries.size() - 1);
+    }
 }
 
 }  // namespace mqblk::cli

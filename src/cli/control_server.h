@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The UNIX socket of a running target: lines in, lines out. Only its owner can open it (mode 0600). Clients are few and
-// bounded, and none waits for another: an answer that its client does not read stays here, and its next request is not
-// looked at before; when all places are taken, whoever was silent for longest loses its.
+// The UNIX socket of a running target or model: lines in, lines out. Only its owner can open it (mode 0600). Clients
+// are few and bounded, and none waits for another: an answer that its client does not read stays here, and its next
+// request is not looked at before; when all places are taken, whoever was silent for longest loses its.
 #pragma once
 
 #include <mqblk/error.h>
@@ -62,5 +62,9 @@ class ControlServer {
     std::vector<Client> clients_;
     std::uint64_t heard_ = 0;
 };
+
+class Signals;
+/// Until a signal comes, serves `control`, unless that is null.
+void wait_for_end(Signals& signals, ControlServer* control);
 
 }  // namespace mqblk::cli

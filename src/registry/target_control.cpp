@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/target_control.h"
 
-#include "base/printable.h"
-#include "registry/json_text.h"
-#include "registry/options.h"
+#include "registry/control_request.h"
 #include "registry/target_service.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <array>
+#include <limits>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -21,73 +17,6 @@ namespace mqblk::registry {
 namespace {
 
 using nlohmann::ordered_json;
-
-/// One request's members by type; keeps the first complaint.
-class RequestReader {
-  public:
-    explicit RequestReader(const ordered_json& json) : json_(json) {}
-
-    std::string text(const char* name, const std::string& standard) {
-        asked_.insert(name);
-        const auto found = json_.find(name);
-        if (found == json_.end()) return standard;
-        if (found->is_string()) return found->get<std::string>();
-        complain(name, "must be a string");
-        return standard;
-    }
-    std::string required_text(const char* name) {
-        auto value = text(name, "");
-        if (value.empty()) complain(name, "is missing");
-        return value;
-    }
-    std::uint64_t number(const char* name, std::optional<std::uint64_t> standard, std::uint64_t high) {
-        asked_.insert(name);
-        const auto found = json_.find(name);
-        if (found == json_.end()) {
-            if (!standard) complain(name, "is missing");
-            return standard.value_or(0);
-        }
-        if (found->is_number_unsigned() && *found <= high) return found->get<std::uint64_t>();
-        complain(name, fmt::format("must be a number up to {}", high));
-        return 0;
-    }
-    bool flag(const char* name, std::optional<bool> standard = std::nullopt) {
-        asked_.insert(name);
-        const auto found = json_.find(name);
-        if (found == json_.end() && standard) return *standard;
-        if (found != json_.end() && found->is_boolean()) return found->get<bool>();
-        complain(name, "must be true or false");
-        return false;
-    }
-    const ordered_json* any(const char* name) {
-        asked_.insert(name);
-        const auto found = json_.find(name);
-        if (found != json_.end()) return &*found;
-        complain(name, "is missing");
-        return nullptr;
-    }
-    /// What is wrong so far.
-    [[nodiscard]] Result<> check() const {
-        if (error_.empty()) return {};
-        return fail(Errc::invalid_argument, error_);
-    }
-    /// The same once all was asked for: what was not is not known.
-    [[nodiscard]] Result<> finish() {
-        for (const auto& [name, value] : json_.items()) {
-            if (asked_.contains(name)) continue;
-            complain(name.substr(0, 64), fmt::format("is not known; this command takes {}", fmt::join(asked_, ", ")));
-        }
-        return check();
-    }
-
-  private:
-    void complain(std::string_view name, std::string_view why) {
-        if (error_.empty()) error_ = fmt::format("request: \"{}\" {}", name, why);
-    }
-    const ordered_json& json_;
-    std::string error_;
-    std::set<std::string> asked_;
-};
 
 struct Call {
     TargetService& service;
@@ -101,7 +30,6 @@ struct Call {
 };
 
 using Answer = Result<ordered_json>;
-constexpr std::size_t max_error_bytes = 2000;  // of an answer: an error may name a URI of a megabyte
 
 Answer done(const Result<>& result) {
     if (!result) return std::unexpected(result.error());
@@ -227,32 +155,23 @@ constexpr std::array handlers{
 };
 
 Answer dispatch(TargetService& service, const std::string& default_nqn, std::string_view text) {
-    if (text.size() > max_control_bytes) {
-        return fail(Errc::invalid_argument, fmt::format("request: longer than {} bytes", max_control_bytes));
-    }
-    const auto request = parse_json(text);
-    if (!request.is_object()) return fail(Errc::invalid_argument, "request: not a JSON object on one line");
-    Call call{service, default_nqn, RequestReader(request)};
-    const auto command = call.reader.required_text("command");
-    if (auto ok = call.reader.check(); !ok) return std::unexpected(ok.error());
+    const auto request = parse_request(text);
+    if (!request) return std::unexpected(request.error());
+    Call call{service, default_nqn, RequestReader(*request)};
+    const auto command = call.reader.command();
+    if (!command) return std::unexpected(command.error());
     std::vector<std::string_view> names;
     for (const auto& handler : handlers) {
-        if (handler.name == command) return handler.handle(call);
+        if (handler.name == *command) return handler.handle(call);
         names.push_back(handler.name);
     }
-    return fail(Errc::invalid_argument, fmt::format("request: there is no command \"{}\"; there are {}",
-                                                    command.substr(0, 64), fmt::join(names, ", ")));
+    return no_such_command(*command, names);
 }
 
 }  // namespace
 
 std::string handle_control(TargetService& service, const std::string& default_nqn, std::string_view request) {
-    const auto answer = dispatch(service, default_nqn, request);
-    const ordered_json json = answer ? ordered_json{{"ok", true}, {"result", *answer}}
-                                     : ordered_json{{"ok", false},
-                                                    {"code", to_string(answer.error().code())},
-                                                    {"error", abridged(answer.error().message(), max_error_bytes)}};
-    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    return answer_line(dispatch(service, default_nqn, request));
 }
 
 }  // namespace mqblk::registry

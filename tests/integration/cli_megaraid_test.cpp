@@ -7,9 +7,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace mqblk::test {
 namespace {
@@ -42,6 +45,82 @@ TEST(CliMegaraid, DataGoToADiskAndAVolumeOfAnotherProcess) {
         EXPECT_EQ(verified.code, 0) << verified.err;
     }
     EXPECT_EQ(server.end(SIGTERM), 0);
+}
+
+class CliMegaraidControl : public testing::Test {
+  protected:
+    void start(const std::vector<std::string>& model) {
+        std::vector<std::string> words{"emulate", "--socket", dir_.file("sock"), "--control", control_};
+        words.insert(words.end(), model.begin(), model.end());
+        server_.emplace(words);
+        ASSERT_EQ(server_->wait_for_line("ready"), "ready") << server_->output();
+    }
+    Ended ctl(std::vector<std::string> words) const {
+        words.insert(words.begin(), {"ctl", "--control", control_});
+        return run_program(words);
+    }
+    nlohmann::json list() const { return nlohmann::json::parse(ctl({"list", "--json"}).out); }
+    void expect_refusal(const std::vector<std::string>& words, int code, const std::string& part) const {
+        const auto ended = ctl(words);
+        EXPECT_EQ(ended.code, code) << ended.err;
+        EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+        EXPECT_THAT(ended.err, HasSubstr(part));
+    }
+    std::string uri(const std::string& unit) const { return "megaraid+vfio-user://" + dir_.file("sock") + "/" + unit; }
+
+    const TemporaryDirectory dir_;
+    const std::string control_ = dir_.file("ctl");
+    std::optional<Running> server_;
+};
+
+TEST_F(CliMegaraidControl, DisksComeAndGo) {
+    start({"megaraid", "--jbod", "ram://?size=8M", "--ld", "1=ram://?size=8M"});
+    EXPECT_THAT(ctl({"plug", "ram://?size=4M"}).out, HasSubstr("pd/3: ram://?size=4M"))
+        << "behind the disk and the volume's two";
+    EXPECT_EQ(run_program({"bench", uri("pd/3"), "--rw", "randrw", "--verify", "--size", "1M"}).code, 0);
+    EXPECT_EQ(ctl({"pull", "pd/3"}).code, 0);
+    EXPECT_EQ(ctl({"pull", "ld/0"}).code, 0);
+    EXPECT_THAT(run_program({"info", uri("pd/3")}).err, HasSubstr("there are pd/0"));
+    EXPECT_EQ(ctl({"plug", "ld/0"}).code, 0);
+    EXPECT_EQ(run_program({"info", uri("ld/0")}).code, 0);
+    const auto listed = list();
+    EXPECT_EQ(listed["model"], "megaraid");
+    ASSERT_EQ(listed["units"].size(), 3u);
+    EXPECT_EQ(listed["units"][2]["unit"], "pd/3");
+    EXPECT_EQ(listed["units"][2]["bytes"], 4u << 20);
+    EXPECT_EQ(listed["units"][2]["present"], false);
+    EXPECT_GT(listed["counters"]["fast_path"], 0u);
+    EXPECT_THAT(ctl({"list"}).out, HasSubstr("blocks of 512 bytes, pulled out"));
+    EXPECT_EQ(server_->end(SIGTERM), 0);
+}
+
+TEST_F(CliMegaraidControl, FaultsAreGivenAtWork) {
+    start({"megaraid", "--jbod", "ram://?size=8M"});
+    EXPECT_EQ(ctl({"fault", "medium-error,pd=0,lba=64"}).code, 0);
+    const auto read = run_program({"read", uri("pd/0"), "--length", "1M", "-o", dir_.file("back")});
+    EXPECT_EQ(read.code, 1);
+    EXPECT_THAT(read.err, HasSubstr("medium error"));
+    EXPECT_EQ(server_->end(SIGTERM), 0);
+}
+
+TEST_F(CliMegaraidControl, RefusesInOneSentence) {
+    start({"megaraid", "--jbod", "ram://?size=8M"});
+    expect_refusal({"pull", "pd/7"}, 1, "there is no disk or volume pd/7; there are pd/0");
+    expect_refusal({"plug", "pd/0"}, 2, "pd/0 is there already");
+    expect_refusal({"plug", "nosuch://"}, 2, "nosuch");
+    expect_refusal({"fault", "lost,ld=3"}, 2, "there are pd=0");
+    expect_refusal({"fault", "explode"}, 2, "there are medium-error");
+    expect_refusal({"save"}, 2, "there is no command \"save\"; there are list, plug, pull, fault");
+    EXPECT_EQ(server_->end(SIGTERM), 0);
+}
+
+TEST_F(CliMegaraidControl, AnS1120TakesFaultsToo) {
+    start({"skd", "ram://?size=8M"});
+    EXPECT_EQ(ctl({"fault", "medium-error,lba=64"}).code, 0);
+    const auto read = run_program({"read", "skd+vfio-user://" + dir_.file("sock"), "-o", dir_.file("back")});
+    EXPECT_THAT(read.err, HasSubstr("medium error"));
+    expect_refusal({"list"}, 2, "there is no command \"list\"; there are fault");
+    EXPECT_EQ(server_->end(SIGTERM), 0);
 }
 
 TEST(CliMegaraid, RefusesInOneSentence) {

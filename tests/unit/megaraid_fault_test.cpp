@@ -6,6 +6,9 @@
 #include "support/megaraid_host.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 namespace mqblk::test {
@@ -253,6 +256,34 @@ TEST(MegaraidFaultText, RefusalsNameWhatIsAllowed) {
     EXPECT_NE(why("pull").find("say which disk"), std::string::npos);
     EXPECT_NE(why("fewer-commands").find("say how many"), std::string::npos);
     EXPECT_NE(why("lost@x").find("the command after '@'"), std::string::npos);
+}
+
+TEST(MegaraidFaultText, TheDocumentExplainsEachKindByAnExample) {
+    std::ifstream file(std::filesystem::path(MQBLK_SOURCE_DIR) / "docs" / "uris.md");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const auto all = device::megaraid::fault_help();
+    EXPECT_EQ(all.size(), static_cast<std::size_t>(FaultKind::fewer_commands) + 1);
+    for (const auto& [kind, keys, meaning, example] : all) {
+        const std::string row =
+            "| `" + std::string(kind) + "` | " + keys + " | " + meaning + " | `" + std::string(example) + "` |\n";
+        EXPECT_NE(text.find(row), std::string::npos) << "docs/uris.md lacks " << row;
+        EXPECT_TRUE(example.starts_with(kind));
+        EXPECT_TRUE(device::megaraid::parse_fault(example)) << example;
+    }
+}
+
+TEST_F(MegaraidFault, IsOfADiskOrVolumeThatIsThere) {
+    const auto check = [this](const char* text) {
+        const auto good = host.controller().check(*device::megaraid::parse_fault(text));
+        return good ? std::string() : good.error().message();
+    };
+    EXPECT_EQ(check("lost,pd=1"), "");
+    EXPECT_EQ(check("lost,ld=1"), "");
+    EXPECT_EQ(check("lost"), "");
+    EXPECT_NE(check("lost,pd=200").find("fault with pd=200: there are pd=0, "), std::string::npos);
+    EXPECT_NE(check("lost,ld=9").find("fault with ld=9"), std::string::npos);
+    const unsigned member = host.controller().topology().volume(0)->first_disk;
+    EXPECT_NE(check(("lost,pd=" + std::to_string(member)).c_str()), "") << "a volume's member is no disk of its own";
 }
 
 }  // namespace

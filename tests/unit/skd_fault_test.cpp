@@ -308,7 +308,7 @@ TEST(SkdFaultText, TheDocumentExplainsEachKind) {
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     const auto all = device::skd::fault_help();
     EXPECT_EQ(all.size(), 14u);
-    for (const auto& [kind, keys, meaning] : all) {
+    for (const auto& [kind, keys, meaning, example] : all) {
         const std::string row = "| `" + std::string(kind) + "` | " + keys + " | " + meaning + " |\n";
         EXPECT_NE(text.find(row), std::string::npos) << "docs/uris.md lacks " << row;
     }

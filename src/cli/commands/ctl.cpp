@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ctl: one request to a running target over its control socket, and its answer as text or JSON.
+// ctl: one request to a running target or card model over its control socket, and its answer as text or JSON.
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/commands/commands.h"
@@ -33,7 +33,8 @@ class CtlCommand final : public Command {
     void declare(CLI::App& app) override {
         app.require_subcommand(1);
         app.fallthrough();
-        app.add_option("--control", socket_, "The socket that `mqblk serve --control` made (required)");
+        app.add_option("--control", socket_,
+                       "The socket that `mqblk serve --control` or `mqblk emulate --control` made (required)");
         auto* add = declare_one(app, "add", "Open a device and add it as a namespace");
         add->add_option("[NAME=]URI", uri_, "The device, and the subsystem to add it to")->required();
         add_nqn(*add);
@@ -46,7 +47,7 @@ class CtlCommand final : public Command {
         add_size(*resize, "SIZE", bytes_, "The new size", 512, 1ull << 62)->required();
         resize->add_flag("--shrink", shrink_, "SIZE may be smaller: what lies beyond is lost");
         add_nqn(*resize);
-        declare_one(app, "list", "Namespaces, addresses and connections");
+        declare_one(app, "list", "Namespaces, addresses and connections; of a controller model, disks and counters");
         auto* save = declare_one(app, "save", "Write the target's configuration");
         save->add_option("FILE", file_, "Where to; - is standard output")->capture_default_str();
         auto* load = declare_one(app, "load", "Make the target what a saved configuration says");
@@ -60,6 +61,13 @@ class CtlCommand final : public Command {
         auto* any = declare_one(app, "allow-any-host", "Let any host connect, or only those allowed");
         any->add_option("on|off", any_)->required()->check(CLI::IsMember({"on", "off"}));
         add_nqn(*any);
+        auto* plug = declare_one(app, "plug", "Controller models: plug a new disk in, or one that was pulled out");
+        plug->add_option("URI|pd/N|ld/N", unit_, "The device of a new disk, or which of those that were there")
+            ->required();
+        auto* pull = declare_one(app, "pull", "Controller models: pull a disk out, or take a volume away");
+        pull->add_option("pd/N|ld/N", unit_, "The disk or volume")->required();
+        auto* fault = declare_one(app, "fault", "Models: what goes wrong from now on");
+        fault->add_option("FAULT", fault_, "As for the model's --fault")->required();
     }
 
     Result<int> run(const Invocation& invocation) override {
@@ -75,7 +83,7 @@ class CtlCommand final : public Command {
         if (!text) return std::unexpected(text.error());
         const auto answer = ordered_json::parse(*text, nullptr, false);
         if (!answer.is_object() || !answer.contains("ok")) {
-            return fail(Errc::protocol, fmt::format("what listens at {} is no mqblk target", socket_));
+            return fail(Errc::protocol, fmt::format("what listens at {} is no mqblk target or model", socket_));
         }
         if (answer["ok"] != true) {
             const bool usage = answer.value("code", "") == to_string(Errc::invalid_argument);
@@ -124,6 +132,8 @@ class CtlCommand final : public Command {
         if (command_ == "resize" && shrink_) request["shrink"] = true;
         if (!host_.empty()) request["host"] = host_;
         if (command_ == "allow-any-host") request["any"] = any_ == "on";
+        if (!unit_.empty()) request[unit_.find(':') == std::string::npos ? "unit" : "uri"] = unit_;
+        if (!fault_.empty()) request["fault"] = fault_;
         if (command_ == "load") {
             const auto text = read_text();
             if (!text) return std::unexpected(text.error());
@@ -163,6 +173,10 @@ class CtlCommand final : public Command {
     void print_result(const ordered_json& result) const {
         if (command_ == "add") {
             print("{} namespace {}: {}\n", result.value("nqn", ""), result.value("nsid", 0u), result.value("uri", ""));
+        } else if (command_ == "plug" && result.contains("bytes")) {
+            print("{}: {}, {}\n", result.value("unit", ""), unit_, human_size(result.value("bytes", std::uint64_t{0})));
+        } else if (command_ == "list" && result.contains("model")) {
+            print_model(result);
         } else if (command_ == "list") {
             for (const auto& address : member_list(result, "listen"))
                 print("listening on {}\n", address.get<std::string>());
@@ -186,7 +200,19 @@ class CtlCommand final : public Command {
         }
     }
 
-    std::string socket_, command_, uri_, nqn_, host_, any_, file_ = "-";
+    static void print_model(const ordered_json& result) {
+        print("{}: {}, {} commands in flight\n", result.value("model", ""), result.value("state", ""),
+              result.value("in_flight", 0u));
+        for (const auto& unit : member_list(result, "units")) {
+            print("{}: {}, {}, blocks of {} bytes{}\n", unit.value("unit", ""), unit.value("device", ""),
+                  human_size(unit.value("bytes", std::uint64_t{0})), unit.value("block", 0u),
+                  unit.value("present", false) ? "" : ", pulled out");
+        }
+        const auto counters = result.value("counters", ordered_json::object());
+        for (const auto& [name, value] : counters.items()) print("{}: {}\n", name, value.get<std::uint64_t>());
+    }
+
+    std::string socket_, command_, uri_, nqn_, host_, any_, unit_, fault_, file_ = "-";
     std::uint32_t nsid_ = 0;
     std::uint64_t bytes_ = 0;
     bool shrink_ = false;

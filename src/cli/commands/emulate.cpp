@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // emulate: the model of a card with devices as its disks, served on a vfio-user socket to a virtual machine or to a
-// driver in another process. The main thread runs the model; a signal ends it in order.
+// driver in another process. The model works in a thread of its own; the main thread waits for signals and for what
+// `mqblk ctl` asks.
+#include "base/steady_clock.h"
 #include "cli/commands/commands.h"
+#include "cli/control_server.h"
 #include "cli/emulate/card.h"
 #include "cli/print.h"
 #include "cli/print_json.h"
@@ -16,6 +19,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -33,6 +37,7 @@ class EmulateCommand final : public Command {
         app.fallthrough();
         app.add_option("WORDS", others_)->group("");  // to say what they are not
         app.add_option("--socket", socket_, "UNIX socket to make, for one client after the other")->required();
+        app.add_option("--control", control_, "UNIX socket for `mqblk ctl`");
         app.add_flag("--poll", poll_, "Never sleep");
         for (auto make : {make_skd_card, make_megaraid_card}) {
             auto card = make();
@@ -64,17 +69,37 @@ class EmulateCommand final : public Command {
         Session session;
         auto model = card.make(session);
         if (!model) return std::unexpected(model.error());
-        const auto reactor = session.reactor();
-        if (!reactor) return std::unexpected(reactor.error());
+        const SteadyClock clock;
+        const auto thread = registry::ReactorThread::start(clock, {.name = "mqblk-model", .poll = poll_});
+        if (!thread) return std::unexpected(thread.error());
         Signals signals;
-        const auto server = pci::VfioUserServer::listen(**reactor, socket_, std::move(*model));
+        std::unique_ptr<ControlServer> control;
+        if (!control_.empty()) {
+            auto listening = ControlServer::listen(control_, registry::max_control_bytes, [&](std::string_view line) {
+                return registry::answer_line(answer(line, card, session, **thread));
+            });
+            if (!listening) return std::unexpected(listening.error());
+            control = std::move(*listening);
+        }
+        Result<std::unique_ptr<pci::VfioUserServer>> server;
+        (*thread)->run([&] { server = pci::VfioUserServer::listen((*thread)->reactor(), socket_, std::move(*model)); });
         if (!server) return std::unexpected(server.error());
-        if (poll_) (*reactor)->set_spin(Duration::max());
         announce(invocation, card);
-        const auto ended = (*reactor)->watch(signals.fd(), [] {});
-        ended->arm(false);
-        while (Signals::caught() == 0) (*reactor)->run_once(Reactor::Sleep::yes);
+        wait_for_end(signals, control.get());
+        (*thread)->run([&] { server->reset(); });
         return exit_ok;
+    }
+
+    static Result<nlohmann::ordered_json> answer(std::string_view line, EmulatedCard& card, Session& session,
+                                                 registry::ReactorThread& thread) {
+        const auto request = registry::parse_request(line);
+        if (!request) return std::unexpected(request.error());
+        registry::RequestReader reader(*request);
+        const auto command = reader.command();
+        if (!command) return std::unexpected(command.error());
+        if (std::ranges::find(card.commands(), *command) == card.commands().end())
+            return registry::no_such_command(*command, card.commands());
+        return card.control(*command, reader, session, thread);
     }
 
     void announce(const Invocation& invocation, const EmulatedCard& card) const {
@@ -98,7 +123,7 @@ class EmulateCommand final : public Command {
         flush_output();
     }
 
-    std::string socket_;
+    std::string socket_, control_;
     std::vector<std::string> others_;
     bool poll_ = false;
     std::vector<std::pair<CLI::App*, std::unique_ptr<EmulatedCard>>> cards_;

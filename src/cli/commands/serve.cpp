@@ -12,11 +12,11 @@
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/standard_output.h"
+#include "registry/control_request.h"
 #include "registry/target_control.h"
 #include "registry/target_service.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -195,15 +195,6 @@ class ServeCommand final : public Command {
                 const auto at = reachable(address);
                 print("  nvme connect -t tcp -a {} -s {} -n {}\n", at.host, at.port, nqn);
             }
-        }
-    }
-
-    static void wait_for_end(Signals& signals, ControlServer* control) {
-        while (Signals::caught() == 0) {
-            std::vector<pollfd> entries{{signals.fd(), POLLIN, 0}};
-            if (control != nullptr) control->collect(entries);
-            if (::poll(entries.data(), entries.size(), -1) < 0) continue;
-            if (control != nullptr) control->serve(entries.data() + 1, entries.size() - 1);
         }
     }
 

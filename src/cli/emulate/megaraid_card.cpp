@@ -2,6 +2,8 @@
 //
 // emulate megaraid: a controller with devices as disks of their own and as volumes, in the order of the command line.
 #include "cli/emulate/card.h"
+#include "cli/emulate/fault_help.h"
+#include "cli/emulate/megaraid_control.h"
 #include "cli/numbers.h"
 #include "device/megaraid/controller.h"
 #include "registry/uri.h"
@@ -47,14 +49,12 @@ class MegaraidCard final : public EmulatedCard {
             ->check(CLI::Range(32, 1008))
             ->capture_default_str();
         card->add_flag("--no-fast-path", no_fast_path_, "Drivers may not go to disks by the RAID map");
-        card->add_option(
-                "--fault", faults_,
-                "What goes wrong: KIND[@COMMAND[xCOUNT]][,KEY=VALUE]..., may be repeated; KIND is\n"
-                "medium-error (pd, ld, lba, blocks), status (pd, ld, status, key, asc), io-failed (pd, ld, status),\n"
-                "lost, twice (pd, ld), late (pd, ld, by), firmware-fault (for-good), pull (pd, for),\n"
-                "slow-dcmd (opcode, by), refuse-dcmd (opcode, status), wrong-abort (response),\n"
-                "fewer-commands (commands)")
-            ->allow_extra_args(false);
+        card->add_flag("--no-online-reset", no_online_reset_, "The firmware does not let drivers reset the controller");
+        card->add_option("--fault", faults_, "What goes wrong, as below; may be repeated")->allow_extra_args(false);
+        card->footer(explain_faults("request COMMAND since the controller's start",
+                                    "With pd or ld only I/O to this disk or volume\n"
+                                    "meets it.",
+                                    mr::fault_help()));
         return card;
     }
 
@@ -62,6 +62,7 @@ class MegaraidCard final : public EmulatedCard {
         mr::Options options = options_;
         if (generation_ == "thunderbolt") options.device_id = wire::megaraid::pci_device::thunderbolt;
         options.fast_path = !no_fast_path_;
+        options.online_reset = !no_online_reset_;
         for (const std::string& text : faults_) {
             const auto fault = mr::parse_fault(text);
             if (!fault) return std::unexpected(fault.error().in("--fault"));
@@ -82,7 +83,13 @@ class MegaraidCard final : public EmulatedCard {
         }
         auto card = mr::Controller::create(std::move(disks), volumes, std::move(options));
         if (!card) return std::unexpected(card.error());
+        controller_ = card->get();
         return std::move(*card);
+    }
+    std::span<const std::string_view> commands() const override { return megaraid_commands; }
+    Result<nlohmann::ordered_json> control(std::string_view command, registry::RequestReader& request, Session& session,
+                                           registry::ReactorThread& thread) override {
+        return control_megaraid(*controller_, thread, session.context(), command, request);
     }
 
     std::vector<std::string> describe() const override {
@@ -137,9 +144,10 @@ class MegaraidCard final : public EmulatedCard {
 
     std::vector<std::string> jbods_, lds_, faults_;
     std::string generation_ = "invader";
-    bool no_fast_path_ = false;
+    bool no_fast_path_ = false, no_online_reset_ = false;
     mr::Options options_;
     std::vector<Part> disks_, volumes_;
+    mr::Controller* controller_ = nullptr;  ///< its server's
 };
 
 }  // namespace

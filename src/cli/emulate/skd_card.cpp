@@ -2,6 +2,7 @@
 //
 // emulate skd: an S1120 with one device as its flash.
 #include "cli/emulate/card.h"
+#include "cli/emulate/fault_help.h"
 #include "cli/numbers.h"
 #include "device/skd/card.h"
 #include "registry/uri.h"
@@ -10,24 +11,14 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <filesystem>
 
 namespace mqblk::cli {
 
 namespace {
 
-std::string explain_faults() {
-    std::string text =
-        "A fault is KIND[@COMMAND[xCOUNT]][,KEY=VALUE]...: it strikes at SCSI command COMMAND since the card's start, "
-        "or\n"
-        "the next after that which it fits, COUNT times in a row (x0: for ever). COMMAND 0, or no @: at the next that "
-        "it\n"
-        "fits. Commands of a driver's start-up count. With lba or blocks (blocks: 1 if lba is given, all if not) only\n"
-        "reads and writes that touch these blocks meet it. by and for are times, as in 2s. Kinds:\n";
-    for (const auto& help : device::skd::fault_help())
-        text += fmt::format("  {} ({})\n      {}\n", help.kind, help.keys, help.meaning);
-    return text;
-}
+constexpr std::array<std::string_view, 1> skd_commands{"fault"};
 
 class SkdCard final : public EmulatedCard {
   public:
@@ -43,7 +34,10 @@ class SkdCard final : public EmulatedCard {
         skd->add_option("--serial", serial_, "Serial number, 1 to 12 printable ASCII characters [the disk's own]")
             ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
         skd->add_option("--fault", faults_, "What goes wrong, as below; may be repeated")->allow_extra_args(false);
-        skd->footer(explain_faults());
+        skd->footer(explain_faults("SCSI command COMMAND since the card's start",
+                                   "With lba or blocks (blocks: 1 if lba is given, all if not)\n"
+                                   "only reads and writes that touch these blocks meet it.",
+                                   device::skd::fault_help()));
         return skd;
     }
 
@@ -63,7 +57,18 @@ class SkdCard final : public EmulatedCard {
         bytes_ = (*disk)->sectors() * sector_bytes;
         auto card = device::skd::Card::create(std::move(*disk), std::move(options));
         if (!card) return std::unexpected(card.error());
+        model_ = card->get();
         return std::move(*card);
+    }
+    std::span<const std::string_view> commands() const override { return skd_commands; }
+    Result<nlohmann::ordered_json> control(std::string_view, registry::RequestReader& request, Session&,
+                                           registry::ReactorThread& thread) override {
+        const std::string text = request.required_text("fault");
+        if (auto ok = request.finish(); !ok) return std::unexpected(ok.error());
+        const auto fault = device::skd::parse_fault(text);
+        if (!fault) return std::unexpected(fault.error());
+        thread.run([&] { model_->inject(*fault); });
+        return nlohmann::ordered_json::object();
     }
 
     std::vector<std::string> describe() const override {
@@ -85,6 +90,7 @@ class SkdCard final : public EmulatedCard {
     std::string disk_, profile_ = "none", serial_;
     std::vector<std::string> faults_;
     std::uint64_t bytes_ = 0;
+    device::skd::Card* model_ = nullptr;  ///< its server's
 };
 
 }  // namespace

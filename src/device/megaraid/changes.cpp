@@ -77,15 +77,15 @@ void Controller::put_back() noexcept {
     put_back_timer_.arm(host_->reactor(), std::ranges::min(pulled_, {}, &Pulled::back).back);
 }
 
-Result<> Controller::add_disk(std::shared_ptr<Device> device) {
+Result<unsigned> Controller::add_disk(std::shared_ptr<Device> device) {
     auto added = topology_.add_disk(std::move(device), max_transfer_bytes);
     if (!added) return std::unexpected(added.error());
     if (auto open = open_target(**added); !open) {
         (*added)->present = false;
-        return open;
+        return std::unexpected(open.error());
     }
     changed(**added, event::pd_inserted, "inserted");
-    return {};
+    return (*added)->id;
 }
 
 void Controller::set_volume_present(unsigned target_id, bool present) noexcept {

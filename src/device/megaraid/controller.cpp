@@ -37,7 +37,7 @@ pci::FunctionSpec make_spec(const Options& options) {
     return spec;
 }
 
-Result<> check(const Options& options) {
+Result<> check_options(const Options& options) {
     const Generation generation = generation_of(options.device_id);
     if (!is_fusion(generation))
         return mqblk::fail(Errc::not_supported,
@@ -56,19 +56,11 @@ Result<> check(const Options& options) {
     return {};
 }
 
-/// A fault of a disk or volume that is not there would never strike.
-Result<> check_target(const char* key, std::optional<std::uint16_t> id, std::size_t count) {
-    if (!id || *id < count) return {};
-    return mqblk::fail(Errc::invalid_argument,
-                       fmt::format("fault with {}={}: there are {} of them, counted from 0", key, *id, count));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Controller>> Controller::create(std::vector<std::shared_ptr<Device>> disks,
                                                        const std::vector<VolumeSpec>& volumes, Options options) {
-    if (auto good = check(options); !good) return std::unexpected(good.error());
-    const std::size_t disk_count = disks.size();
+    if (auto good = check_options(options); !good) return std::unexpected(good.error());
     auto controller = std::make_unique<Controller>(std::move(options));
     if (!controller->slots_.usable()) return mqblk::fail(Errc::no_space, "MegaRAID model: no memory for its commands");
     for (auto& disk : disks) {
@@ -80,11 +72,21 @@ Result<std::unique_ptr<Controller>> Controller::create(std::vector<std::shared_p
             return std::unexpected(added.error());
     }
     for (const Fault& fault : controller->options_.faults) {
-        if (auto there = check_target("pd", fault.disk, disk_count); !there) return std::unexpected(there.error());
-        if (auto there = check_target("ld", fault.volume, volumes.size()); !there)
-            return std::unexpected(there.error());
+        if (auto good = controller->check(fault); !good) return std::unexpected(good.error());
     }
     return controller;
+}
+
+Result<> Controller::check(const Fault& fault) const {
+    const char* const key = fault.disk && topology_.disk(*fault.disk) == nullptr         ? "pd"
+                            : fault.volume && topology_.volume(*fault.volume) == nullptr ? "ld"
+                                                                                         : nullptr;
+    if (key == nullptr) return {};
+    std::string there;
+    for (const auto& target : topology_.targets())
+        there += fmt::format("{}{}={}", there.empty() ? "" : ", ", target->is_volume ? "ld" : "pd", target->id);
+    return mqblk::fail(Errc::invalid_argument, fmt::format("fault with {}={}: there are {}", key,
+                                                           key[0] == 'p' ? *fault.disk : *fault.volume, there));
 }
 
 Controller::Controller(Options options)

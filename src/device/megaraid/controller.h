@@ -43,6 +43,7 @@ struct Options {
     bool extended_maps = true;          ///< RAID maps for 256 volumes, for drivers that know them
     bool fast_path = true;              ///< … say that drivers may go to the disks themselves
     bool task_management = true;        ///< disks and volumes take aborts
+    bool online_reset = true;           ///< the firmware lets drivers reset the controller
     Duration reset_time{};              ///< until the firmware is ready again
     std::vector<Fault> faults{};
 };
@@ -67,14 +68,16 @@ class Controller final : public pci::Model, Poller {
 
     // For tests, simulations and who owns the disks, on the controller's thread.
     void inject(const Fault& fault) { faults_.add(fault); }
+    /// A fault of a disk or volume that is not there would never strike.
+    [[nodiscard]] Result<> check(const Fault& fault) const;
     void heal() noexcept { faults_.clear(); }
     /// The firmware goes to state FAULT; a reset helps unless it is `permanent`.
     void fault(bool permanent = false) noexcept;
     /// Pulls a disk of its own out, and puts it in again after `duration` if that is not zero.
     void pull_disk(unsigned device_id, Duration duration = {}) noexcept;
     void put_disk(unsigned device_id) noexcept;
-    /// A new disk of its own.
-    [[nodiscard]] Result<> add_disk(std::shared_ptr<Device> device);
+    /// A new disk of its own; its device id.
+    [[nodiscard]] Result<unsigned> add_disk(std::shared_ptr<Device> device);
     void set_volume_present(unsigned target_id, bool present) noexcept;
 
     struct Counters {

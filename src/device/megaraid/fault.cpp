@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/megaraid/fault.h"
 
-#include "base/fault_text.h"
 #include "wire/megaraid_mfi.h"
 #include "wire/scsi_cdb.h"
 
@@ -59,20 +58,57 @@ namespace {
 struct Kind {
     FaultWord word;
     FaultKind kind;
+    std::string_view meaning;  ///< one line, for people
+    std::string_view example;
 };
 constexpr Kind fault_kinds[] = {
-    {{"medium-error", "pd ld lba blocks "}, FaultKind::medium_error},
-    {{"status", "pd ld status key asc "}, FaultKind::scsi_status},
-    {{"io-failed", "pd ld status "}, FaultKind::io_failed},
-    {{"lost", "pd ld "}, FaultKind::lost_completion},
-    {{"late", "pd ld by "}, FaultKind::late_completion},
-    {{"twice", "pd ld "}, FaultKind::duplicate_completion},
-    {{"firmware-fault", "for-good "}, FaultKind::firmware_fault},
-    {{"pull", "pd for "}, FaultKind::pull_disk},
-    {{"slow-dcmd", "opcode by "}, FaultKind::slow_dcmd},
-    {{"refuse-dcmd", "opcode status "}, FaultKind::refuse_dcmd},
-    {{"wrong-abort", "response "}, FaultKind::wrong_abort},
-    {{"fewer-commands", "commands "}, FaultKind::fewer_commands},
+    {{"medium-error", "pd ld lba blocks "},
+     FaultKind::medium_error,
+     "reads and writes that touch the `blocks` from `lba` on fail with a medium error; without both, all do; for ever, "
+     "unless xCOUNT says otherwise",
+     "medium-error,ld=0,lba=2048,blocks=8"},
+    {{"status", "pd ld status key asc "},
+     FaultKind::scsi_status,
+     "the I/O ends with SCSI status `status` (2) and, for CHECK CONDITION (2), sense `key` (0) and `asc` (0; code and "
+     "qualifier, as in 0x2400); nothing is moved",
+     "status@100x3,pd=0,status=8"},
+    {{"io-failed", "pd ld status "},
+     FaultKind::io_failed,
+     "the I/O ends with MFI status `status` (0x2e, failed); nothing is moved",
+     "io-failed,ld=0,status=0x33"},
+    {{"lost", "pd ld "},
+     FaultKind::lost_completion,
+     "the I/O is carried out and never told done; an abort finds it",
+     "lost@1000,pd=1"},
+    {{"late", "pd ld by "},
+     FaultKind::late_completion,
+     "the I/O is told done `by` later, which must be given; with x0 a disk that is slow",
+     "late@0x0,pd=1,by=200ms"},
+    {{"twice", "pd ld "}, FaultKind::duplicate_completion, "the I/O is told done twice", "twice@1000"},
+    {{"firmware-fault", "for-good "},
+     FaultKind::firmware_fault,
+     "the firmware goes to state fault, and what it had is lost; a reset helps, unless `for-good` is 1",
+     "firmware-fault@5000"},
+    {{"pull", "pd for "},
+     FaultKind::pull_disk,
+     "disk `pd`, which must be given, is pulled out, and put in again after the time `for`, if given",
+     "pull@2000,pd=0,for=5s"},
+    {{"slow-dcmd", "opcode by "},
+     FaultKind::slow_dcmd,
+     "a management command, any or the next with `opcode`, takes `by` (2m)",
+     "slow-dcmd,opcode=0x02010100,by=12s"},
+    {{"refuse-dcmd", "opcode status "},
+     FaultKind::refuse_dcmd,
+     "a management command, any or the next with `opcode`, is answered with MFI status `status` (2, no such opcode)",
+     "refuse-dcmd,opcode=0x0200e102"},
+    {{"wrong-abort", "response "},
+     FaultKind::wrong_abort,
+     "a task management request is answered with `response` (0, complete), and nothing is done",
+     "wrong-abort@0x2,response=5"},
+    {{"fewer-commands", "commands "},
+     FaultKind::fewer_commands,
+     "after its next reset the firmware takes only `commands`, which must be given",
+     "fewer-commands,commands=500"},
 };
 constexpr auto fault_words = fault_words_of(fault_kinds);
 
@@ -131,6 +167,13 @@ Result<Fault> parse_fault(std::string_view text) {
     }
     if (auto complete = check_complete(fault, text); !complete) return std::unexpected(complete.error());
     return fault;
+}
+
+std::vector<FaultHelp> fault_help() {
+    std::vector<FaultHelp> all;
+    for (const Kind& kind : fault_kinds)
+        all.push_back({kind.word.name, list_fault_keys(kind.word), std::string(kind.meaning), kind.example});
+    return all;
 }
 
 }  // namespace mqblk::device::megaraid

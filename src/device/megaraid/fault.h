@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/fault_text.h"
 #include "wire/megaraid_mpi.h"
 #include "wire/scsi.h"
 
@@ -51,14 +52,11 @@ struct Fault {
     Duration duration{};
 };
 
-/// As people write them: KIND[@COMMAND[xCOUNT]][,KEY=VALUE]…, COUNT 0 for ever. Kinds and their keys:
-///   medium-error   pd, ld, lba, blocks    status   pd, ld, status, key, asc (numbers; asc is code << 8 | qualifier)
-///   io-failed      pd, ld, status         lost, twice   pd, ld        late   pd, ld, by (time)
-///   firmware-fault for-good (0 or 1)      pull     pd, for (time)
-///   slow-dcmd      opcode, by (time; 2m)  refuse-dcmd   opcode, status
-///   wrong-abort    response               fewer-commands   commands
-/// Numbers may be hexadecimal (0x…). The error names what is wrong and what is allowed.
+/// As people write them: KIND[@COMMAND[xCOUNT]][,KEY=VALUE]..., COUNT 0 for ever; COMMAND 0, or no @: the next that it
+/// fits. fault_help() has the kinds and their keys. An lba alone is one block. Numbers may be hexadecimal (0x...). The
+/// error names what is wrong and what is allowed.
 [[nodiscard]] Result<Fault> parse_fault(std::string_view text);
+[[nodiscard]] std::vector<FaultHelp> fault_help();
 
 /// What an I/O is, for faults.
 struct IoFacts {

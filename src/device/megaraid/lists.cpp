@@ -61,7 +61,9 @@ void Controller::tell_controller_info(Slot& slot) noexcept {
     info.max_strips_per_io = static_cast<std::uint16_t>(max_transfer_bytes / 512 >> 7);
     info.raid_levels = 0x17;  // 0, 1, 5, 6
     info.max_pds = max_physical_disks;
-    info.on_off_properties = property_enable_jbod;
+    std::uint32_t properties = property_enable_jbod;
+    if (!options_.online_reset) properties |= property_disable_online_reset;
+    info.on_off_properties = properties;
     info.adapter_operations2 = operation2_jbod;
     std::uint32_t operations3 = extended_ ? std::uint32_t{operation3_max_ext_lds} : 0;
     if (options_.fast_path || options_.task_management) operations3 |= operation3_jbod_sequence_numbers;

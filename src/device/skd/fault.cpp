@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/skd/fault.h"
 
-#include "base/fault_text.h"
 #include "wire/scsi_cdb.h"
 
 #include <fmt/format.h>
@@ -148,8 +147,10 @@ std::vector<FaultHelp> fault_help() {
         const bool whole_card = kind.word.keys.starts_with("for ");
         const bool stays = whole_card && kind.state != DriveState::soft_reset && kind.state != DriveState::missing;
         all.push_back(
-            {kind.word.name, list_fault_keys(kind.word),
-             fmt::format("{}{}", kind.meaning, stays ? ", for the time `for`; without it until it is reset" : "")});
+            {kind.word.name,
+             list_fault_keys(kind.word),
+             fmt::format("{}{}", kind.meaning, stays ? ", for the time `for`; without it until it is reset" : ""),
+             {}});
     }
     return all;
 }

@@ -5,13 +5,13 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/fault_text.h"
 #include "wire/scsi.h"
 #include "wire/skd.h"
 
 #include <mqblk/error.h>
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -47,12 +47,6 @@ struct Fault {
 /// error names what is wrong and what is allowed.
 [[nodiscard]] Result<Fault> parse_fault(std::string_view text);
 
-/// A kind of fault, for people.
-struct FaultHelp {
-    std::string_view kind;
-    std::string keys;     ///< "lba, blocks"
-    std::string meaning;  ///< one line, keys in backquotes, defaults in parentheses
-};
 [[nodiscard]] std::vector<FaultHelp> fault_help();
 
 /// Those that have not yet struck as often as they should.

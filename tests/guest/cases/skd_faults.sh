@@ -27,11 +27,6 @@ end() {
 said() { # COUNT PATTERN
     [ $(dmesg | grep -cE "$2") = $1 ]
 }
-sane() {
-    if dmesg | grep -E 'BUG:|WARNING:|Oops|hung'; then fail "the kernel complained"; fi
-    dmesg -C
-}
-
 modprobe skd
 dd if=/dev/urandom of=/run/kept bs=1M count=4 status=none
 dd if=/run/kept of=$disk bs=1M seek=16 oflag=direct conv=fsync status=none

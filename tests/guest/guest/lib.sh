@@ -8,12 +8,16 @@
 #   ends_with SENTENCE COMMAND…  the command fails, with exit code 1 and one line that has this in it
 #   fail WHY...            ends the test
 #   quiet                  no I/O error and no complaint in the kernel's log since the last call
+#   sane                   no complaint; I/O errors and resets are what is being tested
 #   data DISK DEPTH SIZE [OPTION…]  fio writes at random places, reads back, verifies
 #   file_system DISK MAKE CHECK  keeps this machine's programs, over unmount and check; is left mounted on /mnt
 #   forget                 nothing of what was written is in this machine's memory when it is read again
 #   interrupts LINE        how many came on the lines of /proc/interrupts that have this in it
 #   card_address           of the S1120, for instance 0000:00:04.0
 #   hand_to ADDRESS [DRIVER]  unbinds the PCI device, and binds it to the driver
+#   megaraid_up            loads megaraid_sas; the disks of its controller are there
+#   unit NAME              the disk pd/N or volume ld/N behind it, for instance /dev/sda; also: there, gone, sectors, queue
+#   begin UNIT, end        a verified load on it meanwhile, which must lose nothing
 #   $MQBLK                 our program, where the host's side brings it (mqblk=True)
 # For NVMe/TCP: connect, has_disk, controller, disk.
 #
@@ -27,7 +31,8 @@ trap 'echo "FAILED in line $LINENO: $BASH_COMMAND" >&2' ERR
 
 about() { echo "[$(cut -d' ' -f1 /proc/uptime)] $*"; }
 fail() { echo "FAILED: $*" && exit 1; }
-quiet() { if dmesg -c | grep -E 'I/O error|BUG:|WARNING:|Oops|hung|timeout'; then fail "the kernel complained"; fi; }
+quiet() { if dmesg -c | grep -vF 'FW provided TM' | grep -E 'I/O error|BUG:|WARNING:|Oops|hung|timeout'; then fail "the kernel complained"; fi; }
+sane() { if dmesg -c | grep -E 'BUG:|WARNING:|Oops|hung'; then fail "the kernel complained"; fi; }
 fails() { if "$@"; then fail "this should not have succeeded: $*"; fi; }
 
 ends_with() {
@@ -90,6 +95,31 @@ hand_to() {
     echo "${2:-}" >$device/driver_override
     [ -z "${2:-}" ] || echo $1 >/sys/bus/pci/drivers_probe
 }
+
+megaraid_up() {
+    modprobe sd_mod
+    modprobe megaraid_sas scmd_timeout=10 "$@"
+    eventually there pd/0
+}
+
+# Channels 0 and 1 have the disks, 2 and 3 the volumes.
+unit_folder() {
+    local channel=0
+    [ ${1%/*} = pd ] || channel=2
+    echo /sys/bus/scsi/devices/*:$channel:${1#*/}:0/block/sd*
+}
+unit() { echo "/dev/$(basename "$(unit_folder $1)")"; }
+there() { test -b "$(unit $1)"; }
+gone() { ! there $1; }
+sectors() { cat $(unit_folder $1)/size; }
+queue() { echo $(unit_folder $1)/queue; }
+
+begin() {
+    rm -f /run/enough
+    (until [ -e /run/enough ]; do data $(unit $1) 16 4m --bsrange=4k-64k --blockalign=4k; done) &
+    loaded=$!
+}
+end() { touch /run/enough && wait $loaded; }
 
 # Connects to the subsystem $1 with further options of `nvme connect`; waits until its first namespace is there.
 connect() {

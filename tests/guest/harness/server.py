@@ -63,6 +63,11 @@ class Daemon:
         if self.process.wait(START_S):
             raise GuestFailure(f"mqblk {self.words[0]} ended with {self.process.returncode}: {self.log.read_text()[-500:]}")
 
+    def ctl(self, *words):
+        """The answer to `mqblk ctl WORD…`, as JSON gives it; nothing for a command that only says that it is done."""
+        said = mqblk("ctl", "--control", self.work / "ctl", "--json", *words)
+        return json.loads(said) if said.strip() else None
+
     def memory_kib(self, field="RssAnon"):
         return int(re.search(rf"^{field}:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text(), re.MULTILINE)[1])
 
@@ -79,7 +84,7 @@ class Emulator(Daemon):
     def __init__(self, work, words):
         super().__init__(work)
         self.socket = work / "socket"
-        self.launch("emulate", "-v", "--socket", self.socket, *words)
+        self.launch("emulate", "-v", "--socket", self.socket, "--control", work / "ctl", *words)
 
 
 class Server(Daemon):
@@ -98,11 +103,6 @@ class Server(Daemon):
         """Killed without warning and started again at once, on the same port."""
         self.kill()
         self.start()
-
-    def ctl(self, *words):
-        """The answer to `mqblk ctl WORD…`, as JSON gives it; nothing for a command that only says that it is done."""
-        said = mqblk("ctl", "--control", self.work / "ctl", "--json", *words)
-        return json.loads(said) if said.strip() else None
 
     def connections(self):
         return self.ctl("list")["connections"]

@@ -8,7 +8,7 @@ KERNEL_PACKAGE = "linux-image-amd64"
 USER_LAND_SUITE = "bookworm"
 USER_LAND = """
     base-files bash busybox-static coreutils dash diffutils e2fsprogs findutils fio grep iproute2 kmod mawk mount
-    nvme-cli procps python3 sed socat util-linux xfsprogs
+    nvme-cli procps python3 sed sg3-utils socat util-linux xfsprogs
 """.split()
 
 # For guests with cards, where this machine's QEMU cannot take them: the suites that have it, its own last.
@@ -35,5 +35,5 @@ EXCLUDED = """
 # Taken with all that they depend on; those that a kernel has built in or does not have are left out.
 MODULES = """
     virtio_pci virtio_blk virtio_net ext4 xfs crc32c_generic crc32c_intel configfs
-    nvme-tcp nvmet nvmet-tcp nvme-loop null_blk brd loop skd vfio-pci vfio_iommu_type1
+    nvme-tcp nvmet nvmet-tcp nvme-loop null_blk brd loop skd megaraid_sas sd_mod vfio-pci vfio_iommu_type1
 """.split()
