@@ -86,6 +86,7 @@ class Controller final : public pci::Model, Poller {
         std::uint64_t copied = 0;     ///< whose data was copied, as the disk could not work on the host's memory
         std::uint64_t aborted = 0;    ///< by task management
         std::uint64_t resets = 0;
+        std::uint64_t breaches = 0;  ///< by a host that did what it may not
     };
     [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
     [[nodiscard]] wire::megaraid::State state() const noexcept {

@@ -115,6 +115,7 @@ void Controller::fault(bool permanent) noexcept {
 
 void Controller::breach(const char* what) noexcept {
     log_limited("megaraid: fault", what);
+    ++counters_.breaches;
     fail_firmware(false);
 }
 
