@@ -3,6 +3,7 @@
 // Opens disks and volumes of MegaRAID controllers: a model in this process, one behind a vfio-user socket, a card in
 // this machine. Each controller has a thread of its own, which is its model's too.
 #include "device/megaraid/controller.h"
+#include "driver/megaraid/generation.h"
 #include "driver/megaraid/megaraid.h"
 #include "pci/in_process.h"
 #include "pci/vfio.h"
@@ -183,6 +184,11 @@ Result<std::shared_ptr<Device>> open_megaraid_pci(Services& services, const Uri&
                     fmt::format("{}: \"{}{}\" names no card; write its address as `lspci -D` prints it, as in {}",
                                 uri.scheme, uri.address, uri.path, info.example));
     }
+    const auto id = pci::read_vfio_id(uri.address);
+    if (!id) return std::unexpected(id.error().in(uri.scheme));
+    // Before anything is asked for that another card would need as well.
+    if (auto known = driver_mr::find_generation(uri.address, id->vendor, id->device); !known)
+        return std::unexpected(known.error());
     auto thread = start_thread(services);
     if (!thread) return std::unexpected(thread.error());
     options.name = uri.address;

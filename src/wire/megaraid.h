@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A MegaRAID SAS controller of the Fusion generation as its driver sees it: PCI identity, the registers of its memory
-// BAR, firmware states, and the descriptors that go in through the request port and come back in the reply queues.
+// A MegaRAID SAS controller as its driver sees it: PCI identity, the registers of its memory BAR, firmware states, and
+// the descriptors that go in through the request port of the Fusion generation and come back in the reply queues.
 // Everything is little endian. Pure data and arithmetic. What the descriptors name is in wire/megaraid_mfi.h
-// (management frames) and wire/megaraid_mpi.h (I/O frames).
+// (management frames) and wire/megaraid_mpi.h (I/O frames); the way of the older generation, which has MFI frames only,
+// in wire/megaraid_mfi_queue.h.
 #pragma once
 
 #include "base/endian.h"
@@ -24,11 +25,22 @@ enum : std::uint16_t {
     intruder_24 = 0x00cf,
     cutlass_52 = 0x0052,
     cutlass_53 = 0x0053,
+    // The generation of MFI frames.
+    sas1078r = 0x0060,
+    sas1078de = 0x007c,
+    gen2_78 = 0x0078,  ///< 2108
+    gen2_79 = 0x0079,
+    skinny_71 = 0x0071,  ///< 2008
+    skinny_73 = 0x0073,
 };
 }
 
-/// Which of two interfaces that differ in details; later ones have other contexts and maps.
-enum class Generation : std::uint8_t { unknown, thunderbolt, invader };
+/// Which interface: those of MFI frames (1078, gen2, skinny) differ in registers; the two of Fusion in details. Later
+/// ones have other contexts and maps.
+enum class Generation : std::uint8_t { unknown, sas1078, gen2, skinny, thunderbolt, invader };
+[[nodiscard]] constexpr bool is_fusion(Generation generation) noexcept {
+    return generation == Generation::thunderbolt || generation == Generation::invader;
+}
 [[nodiscard]] constexpr Generation generation_of(std::uint16_t device_id) noexcept {
     switch (device_id) {
         case pci_device::thunderbolt:
@@ -41,9 +53,23 @@ enum class Generation : std::uint8_t { unknown, thunderbolt, invader };
         case pci_device::cutlass_52:
         case pci_device::cutlass_53:
             return Generation::invader;
+        case pci_device::sas1078r:
+        case pci_device::sas1078de:
+            return Generation::sas1078;
+        case pci_device::gen2_78:
+        case pci_device::gen2_79:
+            return Generation::gen2;
+        case pci_device::skinny_71:
+        case pci_device::skinny_73:
+            return Generation::skinny;
         default:
             return Generation::unknown;
     }
+}
+/// Ids of Ventura, Harpoon, Crusader, Tomcat and Aero: 0014 to 0017, 001b, 001c, 10e0 to 10e7.
+[[nodiscard]] constexpr bool is_later_generation(std::uint16_t device_id) noexcept {
+    return (device_id >= 0x0014 && device_id <= 0x0017) || device_id == 0x001b || device_id == 0x001c ||
+           (device_id >= 0x10e0 && device_id <= 0x10e7);
 }
 
 /// Offsets in the first memory BAR; 32 bits wide.

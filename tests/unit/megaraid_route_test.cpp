@@ -179,7 +179,7 @@ struct NoBackend final : pci::DmaBackend {
 
 TEST(MegaraidSgList, ElementsAndTheChainFrame) {
     pci::DmaSpace space(std::make_unique<NoBackend>(), {});
-    const auto memory = *CommandMemory::create(space, 32, 1024);
+    const auto memory = *CommandMemory::create(space, {.commands = 32, .chain_bytes = 1024});
     const auto fill = [&](unsigned count, Generation generation) {
         SgWriter writer(*memory, 3, count, generation);
         for (unsigned i = 0; i < count; ++i) writer.add(0x1000 * (i + 1), 512 + i);
@@ -216,15 +216,17 @@ TEST(MegaraidReplyRing, ReadsEachReplyOnceAndWraps) {
     ReplyRing ring;
     ring.use(reinterpret_cast<std::byte*>(slots.data()), 1);
     ring.reset(4, false);
-    EXPECT_EQ(ring.next(), 0);
+    std::uint16_t found = 0;
+    EXPECT_FALSE(ring.next(found));
     unsigned at = 0;
     for (std::uint16_t smid = 1; smid < 12; ++smid) {
         const ReplyDescriptor reply{.flags = 0, .msix_index = 1, .smid = smid, .dependent = {}};
         slots[at] = std::bit_cast<std::uint64_t>(reply);
         at = (at + 1) % 4;
         EXPECT_TRUE(ring.pending());
-        EXPECT_EQ(ring.next(), smid);
-        EXPECT_EQ(ring.next(), 0);
+        EXPECT_TRUE(ring.next(found));
+        EXPECT_EQ(found, smid);
+        EXPECT_FALSE(ring.next(found));
     }
     slots[at] = 0xffffffff00020000;  // half of it
     EXPECT_FALSE(ring.pending());

@@ -39,7 +39,7 @@ pci::FunctionSpec make_spec(const Options& options) {
 
 Result<> check(const Options& options) {
     const Generation generation = generation_of(options.device_id);
-    if (generation == Generation::unknown)
+    if (!is_fusion(generation))
         return mqblk::fail(Errc::not_supported,
                            fmt::format("MegaRAID model {:#06x}: there are 0x005b (Thunderbolt) and 0x005d (Invader)",
                                        options.device_id));

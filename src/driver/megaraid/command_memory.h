@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that the controller reads commands from and answers in, by SMID: request frames, chain frames, sense data,
-// parameter data. And how a command gets its SMID: it is the block layer's tag and one; tags below `reserved_tags` are
+// Memory that the controller reads commands from and answers in, by SMID: request frames (Fusion), chain frames, which
+// are MFI frames too, sense data, parameter data. And how a command gets its SMID: it is the block layer's tag and one; tags below `reserved_tags` are
 // the driver's own. It outlives the hardware queues, and is the same after a controller reset. Below 4 GiB, as sense
 // data must be.
 #pragma once
@@ -33,9 +33,12 @@ inline constexpr unsigned reserved_tags = 12;
 
 class CommandMemory {
   public:
-    /// `commands` as the firmware has stated.
-    [[nodiscard]] static Result<std::unique_ptr<CommandMemory>> create(pci::DmaSpace& space, unsigned commands,
-                                                                       std::uint32_t chain_bytes);
+    struct Sizes {
+        unsigned commands = 0;  ///< as the firmware has stated
+        std::uint32_t chain_bytes = 0;
+        bool request_frames = true;
+    };
+    [[nodiscard]] static Result<std::unique_ptr<CommandMemory>> create(pci::DmaSpace& space, const Sizes& sizes);
 
     [[nodiscard]] unsigned commands() const noexcept { return commands_; }
     [[nodiscard]] std::uint32_t chain_bytes() const noexcept { return chain_bytes_; }

@@ -4,6 +4,7 @@
 #include "driver/megaraid/controller.h"
 
 #include "base/log.h"
+#include "driver/megaraid/generation.h"
 #include "driver/megaraid/io_queue.h"
 
 #include <fmt/format.h>
@@ -36,14 +37,8 @@ Result<pci::Bar> find_registers(pci::Function& function) {
     return fail(Errc::protocol, fmt::format("{}: has no memory BAR", function.name()));
 }
 
-Result<Generation> find_generation(pci::Function& function) {
-    const pci::FunctionId id = pci::read_id(function);
-    const Generation generation = id.vendor == pci_vendor_id ? generation_of(id.device) : Generation::unknown;
-    if (generation != Generation::unknown) return generation;
-    return fail(Errc::not_supported,
-                fmt::format("{} is {:04x}:{:04x}, which is no MegaRAID controller of the Fusion generation (1000:005b, "
-                            "1000:005d and their kin); name another one, as `lspci -nn -d 1000:` lists them",
-                            function.name(), id.vendor, id.device));
+const char* interrupt_name(pci::InterruptType type) noexcept {
+    return type == pci::InterruptType::msix ? "msix" : type == pci::InterruptType::msi ? "msi" : "intx";
 }
 
 std::string text_of(std::span<const char> field) {
@@ -56,7 +51,8 @@ std::string text_of(std::span<const char> field) {
 Result<std::unique_ptr<Controller>> Controller::create(std::unique_ptr<pci::Function> function, Reactor& control,
                                                        const Options& options) {
     if (auto checked = check_options(options); !checked) return std::unexpected(checked.error());
-    const auto generation = find_generation(*function);
+    const pci::FunctionId id = pci::read_id(*function);
+    const auto generation = find_generation(function->name(), id.vendor, id.device);
     if (!generation) return std::unexpected(generation.error());
     const auto bar = find_registers(*function);
     if (!bar) return std::unexpected(bar.error());
@@ -70,7 +66,9 @@ Controller::Controller(std::unique_ptr<pci::Function> function, pci::Bar bar, Re
       function_(std::move(function)),
       bar_(bar),
       generation_(generation),
-      internal_(control, bar_, generation),
+      registers_(registers_of(generation)),
+      port_(CommandPort::create(bar_, generation)),
+      internal_(control, *port_, [this] { listen_again(); }),
       tick_([this] { tick(); }) {
     function_->on_lost([this, &reactor = reactor_, alive = alive_] {
         reactor.post([this, alive] {
@@ -151,8 +149,11 @@ void Controller::detach(IoQueue& queue, std::unique_ptr<pci::Interrupt> interrup
         const std::lock_guard lock(interrupts_mutex_);
         interrupt.reset();
     }
-    const std::lock_guard lock(queues_mutex_);
-    std::erase(queues_, &queue);
+    {
+        const std::lock_guard lock(queues_mutex_);
+        std::erase(queues_, &queue);
+    }
+    if (shared_ != nullptr && shared_->stops_polling()) listen();
 }
 
 Result<std::unique_ptr<pci::Interrupt>> Controller::make_interrupt(unsigned vector, Reactor& reactor,
@@ -202,8 +203,10 @@ std::vector<std::pair<std::string, std::string>> Controller::details() const {
         {"controller_serial", text_of(info_.serial)},
         {"package_version", text_of(info_.package_version)},
         {"firmware_state", to_string(state_of(bar_.read32(reg::scratch_pad)))},
+        {"generation", to_string(generation_)},
+        {"interrupts", interrupt_name(interrupt_type_)},
         {"commands", fmt::format("{}", limits_.commands)},
-        {"reply_queues", fmt::format("{}", queues_wanted_ + 1)},
+        {"reply_queues", fmt::format("{}", vectors_)},
         {"chain_frame_bytes", fmt::format("{}", limits_.chain_bytes)},
         {"sges_per_request", fmt::format("{}", limits_.sges)},
         {"ld_map", ld_map_copy_.empty() ? "none"

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Controller: what goes on between the driver and a MegaRAID SAS controller of the Fusion generation besides requests:
-// the firmware's start-up, IOC INIT, what it tells of itself, its disks, volumes and maps, its events, and recovery.
+// Controller: what goes on between the driver and a MegaRAID SAS controller besides requests, the same for all
+// generations (command_port.h has what differs): the firmware's start-up, INIT, what it tells of itself, its disks, volumes and maps, its events, and recovery.
 // All of that is one coroutine at a time in the control reactor. The hardware queues, each on its own thread, come and
 // go; when the control path changes what they read, it closes their gates first (hold, release).
 #pragma once
 
 #include "base/task.h"
 #include "driver/megaraid/command_index.h"
-#include "driver/megaraid/command_memory.h"
+#include "driver/megaraid/command_port.h"
 #include "driver/megaraid/firmware.h"
 #include "driver/megaraid/internal_commands.h"
 #include "driver/megaraid/options.h"
-#include "driver/megaraid/reply_ring.h"
+#include "driver/megaraid/registers.h"
+#include "driver/megaraid/shared_replies.h"
 #include "driver/megaraid/unit.h"
 #include "pci/function.h"
 #include "reactor/reactor.h"
@@ -63,10 +64,15 @@ class Controller {
     void detach(IoQueue& queue, std::unique_ptr<pci::Interrupt> interrupt) noexcept;
     [[nodiscard]] Result<std::unique_ptr<pci::Interrupt>> make_interrupt(unsigned vector, Reactor& reactor,
                                                                          std::function<void()> raised);
-    [[nodiscard]] CommandMemory& memory() const noexcept { return *memory_; }
-    [[nodiscard]] ReplyRing& ring(unsigned vector) noexcept { return rings_[vector]; }
+    [[nodiscard]] CommandPort& port() const noexcept { return *port_; }
+    [[nodiscard]] CommandMemory& memory() const noexcept { return port_->memory(); }
+    /// The one reply queue, where there is one for everything; else null.
+    [[nodiscard]] SharedReplies* shared() const noexcept { return shared_.get(); }
+    /// The queue on the shared reply queue polls no more: the interrupt is armed.
+    void listen();
+    /// It has found an answer of the control path's.
+    void found_internal(std::uint16_t smid) noexcept;
     [[nodiscard]] const pci::Bar& bar() const noexcept { return bar_; }
-    [[nodiscard]] wire::megaraid::Generation generation() const noexcept { return generation_; }
     [[nodiscard]] const Options& options() const noexcept { return options_; }
     void late(const LateCommand& command) noexcept;
     void note_mismatch() noexcept;
@@ -116,9 +122,18 @@ class Controller {
     [[nodiscard]] Task<Result<>> wait_until_idle();
     [[nodiscard]] Result<> prepare_memory();
     [[nodiscard]] Task<Result<>> initialize();
-    [[nodiscard]] Result<> enable_interrupts();
-    void mask_interrupts(bool masked) noexcept;
+    void mask_interrupts(bool masked) noexcept { registers_.mask_interrupts(bar_, masked); }
     [[nodiscard]] Task<void> sleep(Duration duration);
+
+    // controller_interrupts.cpp: which kind, and who looks for answers.
+    [[nodiscard]] Result<> choose_interrupts();
+    [[nodiscard]] Result<> enable_interrupts();
+    void raised();
+    void arm();
+    void listen_again();
+    [[nodiscard]] bool queue_is_idle() noexcept;
+    void drain();
+    void drain_shared();
 
     // controller_scan.cpp: what it tells.
     [[nodiscard]] Task<Result<>> read_controller_info();
@@ -126,6 +141,7 @@ class Controller {
     [[nodiscard]] Task<Result<>> scan();
     [[nodiscard]] Task<Result<std::vector<std::uint16_t>>> list_disks();
     [[nodiscard]] Task<Result<std::vector<std::uint16_t>>> list_volumes();
+    [[nodiscard]] Task<Result<std::vector<std::uint16_t>>> list_volumes_with_states();
     [[nodiscard]] Task<Result<Outcome>> ask(const char* what, std::uint32_t opcode, wire::megaraid::Mailbox mailbox,
                                             std::uint32_t bytes);
     [[nodiscard]] Task<void> take_present(Kind kind, std::vector<std::uint16_t> ids);
@@ -144,7 +160,6 @@ class Controller {
     [[nodiscard]] Task<void> wait_for_work();
     void signal() noexcept;
     void tick();
-    void drain();
     [[nodiscard]] Task<void> start_events();
     void wait_for_event();
     void wait_for_maps();
@@ -158,6 +173,7 @@ class Controller {
     void want_reset(const char* why) noexcept;
     [[nodiscard]] Task<void> reset_controller();
     [[nodiscard]] Task<Result<>> try_reset();
+    [[nodiscard]] bool reset_permitted() const noexcept;
     [[nodiscard]] Task<Result<>> reset_by_diagnostic();
     [[nodiscard]] Result<> take_limits(const Limits& limits);
     [[nodiscard]] Task<void> give_up(std::string why);
@@ -169,13 +185,16 @@ class Controller {
     const std::unique_ptr<pci::Function> function_;
     const pci::Bar bar_;
     const wire::megaraid::Generation generation_;
+    const Registers registers_;
+    const std::unique_ptr<CommandPort> port_;
     Limits limits_;
     unsigned queues_wanted_ = 1;
     std::uint32_t max_bytes_ = 0;
-    std::unique_ptr<CommandMemory> memory_;
-    pci::DmaMemory reply_memory_, init_memory_, work_, ld_map_, pd_map_, event_;
-    std::vector<ReplyRing> rings_;  ///< 0 is the control path's
+    pci::DmaMemory work_, ld_map_, pd_map_, event_;
     InternalCommands internal_;
+    pci::InterruptType interrupt_type_ = pci::InterruptType::none;
+    unsigned vectors_ = 1;                   ///< and reply queues; 0 is the control path's, or everybody's
+    std::unique_ptr<SharedReplies> shared_;  ///< null: each queue has a reply queue
     std::unique_ptr<pci::Interrupt> interrupt_;
     bool vectors_enabled_ = false;
 
@@ -201,6 +220,7 @@ class Controller {
     bool watching_ = false;                    ///< the tick looks at the firmware
     bool stopping_ = false, running_ = false;  ///< the watch is to end; has not ended
     bool operational_ = false;                 ///< the firmware takes commands
+    bool collected_ = false;                   ///< the queues have their answers of before a reset, and sent none since
     const char* reset_why_ = nullptr;          ///< a reset is wanted
     std::mutex late_mutex_;
     std::deque<LateCommand> late_;

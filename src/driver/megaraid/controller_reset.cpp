@@ -44,8 +44,9 @@ Task<void> Controller::reset_controller() {
     for (unsigned tries = 0; tries < options_.reset_tries && !done && !stopping_; ++tries) {
         done = co_await try_reset();
         reset_why_ = nullptr;  // noticed by others meanwhile
-        if (!done && (function_->lost() || !reset_may_help(bar_.read32(reg::scratch_pad)))) break;
+        if (!done && (function_->lost() || !reset_permitted())) break;
     }
+    collected_ = false;
     if (!done) {
         if (!stopping_) co_await give_up(done.error().message());
         release();
@@ -65,11 +66,13 @@ Task<Result<>> Controller::try_reset() {
     if (function_->lost())
         co_return fail(Errc::not_found,
                        fmt::format("{}: the controller is gone; plug it in, or start its model again", name()));
-    if ((info_.on_off_properties & property_disable_online_reset) != 0 ||
-        !reset_may_help(bar_.read32(reg::scratch_pad)))
+    if ((info_.on_off_properties & property_disable_online_reset) != 0 || !reset_permitted())
         co_return fail(Errc::io, fmt::format("{}: the firmware permits no controller reset; power-cycle it", name()));
     mask_interrupts(true);
-    if (auto reset = co_await reset_by_diagnostic(); !reset) co_return reset;
+    // Without that, the way from operational to ready ends all commands.
+    if (registers_.can_reset()) {
+        if (auto reset = co_await reset_by_diagnostic(); !reset) co_return reset;
+    }
     if (auto ready = co_await bring_to_ready(true); !ready) co_return ready;
     // It has none of our commands any more. What it answered before lies in the queues.
     internal_.forget_all();
@@ -77,6 +80,8 @@ Task<Result<>> Controller::try_reset() {
         const std::lock_guard lock(queues_mutex_);
         for (IoQueue* queue : queues_) queue->collect();
     }
+    if (shared_ != nullptr) static_cast<void>(shared_->take_over());
+    collected_ = true;
     const Limits limits = read_limits(bar_.read32(reg::scratch_pad), bar_.read32(reg::scratch_pad_2), generation_);
     if (auto taken = take_limits(limits); !taken) co_return taken;
     if (auto initialized = co_await initialize(); !initialized) co_return initialized;
@@ -84,21 +89,27 @@ Task<Result<>> Controller::try_reset() {
     co_return co_await read_maps();
 }
 
+bool Controller::reset_permitted() const noexcept {
+    const std::uint32_t pad = bar_.read32(reg::scratch_pad);
+    if (is_fusion(generation_)) return reset_may_help(pad);
+    return state_of(pad) != State::fault || registers_.can_reset();
+}
+
 Task<Result<>> Controller::reset_by_diagnostic() {
     bool open = false;
     for (unsigned tries = 0; tries < key_tries && !open && !function_->lost() && !stopping_; ++tries) {
         if (tries != 0) co_await sleep(key_step);
-        for (const std::uint32_t key : diag_keys) bar_.write32(reg::write_sequence, key);
-        open = (bar_.read32(reg::host_diag) & host_diag_write_enable) != 0;
+        for (const std::uint32_t key : registers_.keys) bar_.write32(registers_.write_sequence, key);
+        open = (bar_.read32(registers_.host_diag) & host_diag_write_enable) != 0;
     }
     if (!open)
         co_return fail(Errc::timed_out,
                        fmt::format("{}: the diagnostic register does not open; power-cycle it", name()));
-    bar_.write32(reg::host_diag, bar_.read32(reg::host_diag) | host_diag_reset_adapter);
+    bar_.write32(registers_.host_diag, bar_.read32(registers_.host_diag) | host_diag_reset_adapter);
     co_await sleep(options_.reset_settle);
     const Time bound = reactor_.now() + reset_bound;
     Duration step = shortest_step;
-    while ((bar_.read32(reg::host_diag) & host_diag_reset_adapter) != 0) {
+    while ((bar_.read32(registers_.host_diag) & host_diag_reset_adapter) != 0) {
         if (reactor_.now() >= bound || function_->lost() || stopping_)
             co_return fail(Errc::timed_out,
                            fmt::format("{}: the controller reset does not end; power-cycle it", name()));
@@ -110,14 +121,15 @@ Task<Result<>> Controller::reset_by_diagnostic() {
 
 /// The queues stand still.
 Result<> Controller::take_limits(const Limits& limits) {
-    if (limits.commands < fewest_left || limits.sges < limits_.sges || limits.reply_queues < rings_.size())
+    const unsigned queues = limits.msix || interrupt_type_ != pci::InterruptType::msix ? limits.reply_queues : 0;
+    if (limits.commands < fewest_left || limits.sges < limits_.sges || queues < vectors_)
         return fail(Errc::not_supported,
                     fmt::format("{}: after its reset the firmware takes too little: {} commands of {} elements, {} "
                                 "reply queues; power-cycle it",
                                 name(), limits.commands, limits.sges, limits.reply_queues));
     const std::lock_guard lock(mutex_);
     limits_ = limits;
-    fewer_ = limits.commands < memory_->commands() ? std::make_shared<FewerCommands>(limits.commands) : nullptr;
+    fewer_ = limits.commands < memory().commands() ? std::make_shared<FewerCommands>(limits.commands) : nullptr;
     return {};
 }
 
@@ -125,7 +137,7 @@ Result<> Controller::take_limits(const Limits& limits) {
 Task<void> Controller::give_up(std::string why) {
     log_error(fmt::format("{}; the controller is given up", why));
     const bool lost = function_->lost();
-    if (!lost) bar_.write32(reg::doorbell, doorbell_stop_adapter);
+    if (!lost) bar_.write32(registers_.doorbell, doorbell_stop_adapter);
     function_->set_bus_master(false);
     while (!function_->quiet() && !stopping_) co_await sleep(quiet_step);
     internal_.forget_all();

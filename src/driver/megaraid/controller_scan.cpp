@@ -20,6 +20,7 @@ using namespace wire::megaraid;
 namespace {
 
 constexpr std::uint32_t pd_list_bytes = sizeof(ListHeader) + max_physical_disks * sizeof(PdAddress);
+constexpr std::uint32_t ld_list_bytes = sizeof(LdListHeader) + max_volumes_legacy * sizeof(LdEntry);
 constexpr std::uint8_t direct_access_device = 0;
 constexpr std::uint64_t sge_bytes_counted = 4096;
 
@@ -48,7 +49,7 @@ Task<Result<>> Controller::read_controller_info() {
     if (!told) co_return std::unexpected(told.error());
     const std::lock_guard lock(mutex_);
     std::memcpy(&info_, work_.data(), sizeof info_);
-    extended_ = (info_.adapter_operations3 & operation3_max_ext_lds) != 0;
+    extended_ = is_fusion(generation_) && (info_.adapter_operations3 & operation3_max_ext_lds) != 0;
     if (max_bytes_ != 0) co_return Result<>{};  // devices have been told
     std::uint64_t most = std::uint64_t{limits_.sges} * sge_bytes_counted;
     if (info_.max_request_sectors != 0) most = std::min<std::uint64_t>(most, 512ull * info_.max_request_sectors);
@@ -59,6 +60,7 @@ Task<Result<>> Controller::read_controller_info() {
 }
 
 Task<Result<>> Controller::read_maps() {
+    if (!is_fusion(generation_)) co_return Result<>{};  // all goes through the firmware
     Mailbox mailbox;
     mailbox.bytes[2] = extended_ ? 1 : 0;
     const std::uint32_t ld_bytes = extended_ ? extended_map_bytes : legacy_map_bytes(max_volumes_legacy);
@@ -137,6 +139,7 @@ Task<Result<std::vector<std::uint16_t>>> Controller::list_disks() {
 }
 
 Task<Result<std::vector<std::uint16_t>>> Controller::list_volumes() {
+    if (!is_fusion(generation_)) co_return co_await list_volumes_with_states();
     const unsigned most = extended_ ? max_volumes : max_volumes_legacy;
     Mailbox mailbox;
     mailbox.bytes[0] = static_cast<std::uint8_t>(LdQuery::exposed_to_host);
@@ -147,6 +150,18 @@ Task<Result<std::vector<std::uint16_t>>> Controller::list_volumes() {
     const auto list = decode_target_list(work_.span().first(bytes), most);
     if (!list) co_return fail(Errc::protocol, fmt::format("{}: its list of volumes is longer than it may be", name()));
     co_return std::vector<std::uint16_t>(list->begin(), list->end());
+}
+
+/// What firmware has that does not know the query for those that are exposed.
+Task<Result<std::vector<std::uint16_t>>> Controller::list_volumes_with_states() {
+    auto told = co_await ask("its volumes", dcmd::ld_get_list, {}, ld_list_bytes);
+    if (!told) co_return std::unexpected(told.error());
+    const auto list = decode_ld_list(work_.span().first(ld_list_bytes), max_volumes_legacy);
+    if (!list) co_return fail(Errc::protocol, fmt::format("{}: its list of volumes is longer than it may be", name()));
+    std::vector<std::uint16_t> ids;
+    for (const LdEntry& each : *list)
+        if (static_cast<LdState>(each.state) != LdState::offline) ids.push_back(each.target_id);
+    co_return ids;
 }
 
 Task<Result<>> Controller::scan() {

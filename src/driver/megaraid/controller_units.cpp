@@ -82,12 +82,13 @@ Task<Outcome> Controller::ask_scsi(const Unit& unit, scsi::Cdb cdb, std::uint32_
         std::memset(work_.data(), 0, page_bytes);
         outcome = co_await internal_.scsi(unit.route, direct, cdb, {.address = work_.address(), .bytes = bytes},
                                           options_.scsi_bound);
-        if (outcome.end == Outcome::End::timed_out && outcome.smid != 0 && unit.route.task_management) {
+        if (outcome.end == Outcome::End::timed_out && outcome.smid != 0 &&
+            port_->has_task(unit.route, TaskType::abort_task)) {
             static_cast<void>(
                 co_await internal_.task(unit.route, TaskType::abort_task, outcome.smid, options_.task_bound));
         }
         if (outcome.end != Outcome::End::answered || outcome.ok()) break;
-        const std::span<const std::uint8_t> sense(reinterpret_cast<const std::uint8_t*>(memory_->sense(outcome.smid)),
+        const std::span<const std::uint8_t> sense(reinterpret_cast<const std::uint8_t*>(memory().sense(outcome.smid)),
                                                   sense_buffer_bytes);
         const Verdict verdict = judge(outcome.status, outcome.scsi_status, sense).verdict;
         if (verdict == Verdict::by_firmware && std::exchange(direct, false)) continue;  // its map is on its way

@@ -74,19 +74,11 @@ Task<void> Controller::watch() {
 void Controller::tick() {
     tick_.arm(reactor_, reactor_.now() + tick_period);
     if (given_up()) return;
+    if (queue_is_idle()) listen_again();
     drain();  // should an interrupt have been lost
+    if (port_->replies(0).broken()) want_reset("it says that it has answered more than there is room for");
     if (function_->lost()) return want_reset("it is gone");
     if (state_of(bar_.read32(reg::scratch_pad)) == State::fault) want_reset("its firmware is in state fault");
-}
-
-void Controller::drain() {
-    bool pended = false;
-    for (std::uint16_t smid = rings_[0].next(); smid != 0; smid = rings_[0].next()) {
-        pended = true;
-        if (!internal_.completed(smid)) note_mismatch();
-    }
-    rings_[0].tell_now(bar_);
-    if (pended) signal();
 }
 
 // Events.
@@ -191,15 +183,17 @@ bool Controller::take_late() {
 }
 
 bool Controller::is_late(const LateCommand& command) const noexcept {
-    return memory_->use(command.smid) == command.use;
+    return memory().use(command.smid) == command.use;
 }
 
 Task<void> Controller::recover_command(const LateCommand& command) {
     if (!is_late(command)) co_return;
-    if (command.route.task_management) {
+    if (port_->has_task(command.route, TaskType::abort_task)) {
         counters_.aborts.fetch_add(1, std::memory_order_relaxed);
         const bool aborted = co_await end_by_task(command, TaskType::abort_task);
         if (aborted || stopping_ || reset_why_ != nullptr) co_return;  // a reset ends it
+    }
+    if (port_->has_task(command.route, TaskType::target_reset)) {
         counters_.target_resets.fetch_add(1, std::memory_order_relaxed);
         const bool ended = co_await end_by_task(command, TaskType::target_reset);
         if (ended) co_return;

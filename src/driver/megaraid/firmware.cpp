@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/megaraid/firmware.h"
 
+#include "wire/megaraid_mfi.h"
+#include "wire/megaraid_mfi_queue.h"
+
 #include <algorithm>
 #include <iterator>
 
@@ -29,6 +32,22 @@ constexpr StateRow state_rows[] = {
     {State::fault, "fault", {Step::fail, 0}},
 };
 
+/// Room for an MFI frame and its list: they lie one behind the other, and none goes over the end of a page.
+constexpr std::uint32_t mfi_room_bytes = 2048;
+
+Limits read_mfi_limits(std::uint32_t scratch_pad) noexcept {
+    const std::uint32_t stated = max_commands_of(scratch_pad);
+    Limits limits;
+    limits.commands = usable_commands(stated);
+    limits.msix = (scratch_pad & state_msix_capable) != 0;
+    limits.ieee_lists = (scratch_pad & state_mfi_ieee) != 0;
+    limits.chain_bytes = mfi_room_bytes;
+    const auto room = static_cast<unsigned>((mfi_room_bytes - mfi_scsi_sgl_offset) / sizeof(MfiSgeIeee));
+    limits.sges = std::min(mfi_max_sges_of(scratch_pad), room);
+    limits.reply_depth = stated;  // the ring's end is where the firmware says, however few commands are used
+    return limits;
+}
+
 }  // namespace
 
 BringUp bring_up(State state, bool resetting) noexcept {
@@ -43,6 +62,7 @@ const char* to_string(State state) noexcept {
 }
 
 Limits read_limits(std::uint32_t scratch_pad, std::uint32_t scratch_pad_2, Generation generation) noexcept {
+    if (!is_fusion(generation)) return read_mfi_limits(scratch_pad);
     const Capability capability = decode_capability(scratch_pad_2, generation);
     Limits limits;
     limits.commands = usable_commands(max_commands_of(scratch_pad));

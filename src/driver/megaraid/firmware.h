@@ -25,7 +25,7 @@ struct BringUp {
 
 [[nodiscard]] const char* to_string(wire::megaraid::State) noexcept;
 
-/// Whether a fault is one that a controller reset may help against.
+/// Whether a fault of a Fusion controller is one that a controller reset may help against.
 [[nodiscard]] constexpr bool reset_may_help(std::uint32_t scratch_pad) noexcept {
     return wire::megaraid::state_of(scratch_pad) != wire::megaraid::State::fault ||
            (scratch_pad & wire::megaraid::state_reset_adapter) != 0;
@@ -34,11 +34,12 @@ struct BringUp {
 struct Limits {
     unsigned commands = 0;  ///< of all kinds, outstanding at once; SMIDs are 1 to this
     unsigned reply_queues = 1;
-    std::uint32_t chain_bytes = 1024;
+    std::uint32_t chain_bytes = 1024;  ///< of MFI frames with their list, in the generation that has nothing else
     unsigned sges = 0;         ///< of one request
     unsigned reply_depth = 0;  ///< entries of a reply queue
     bool msix = false;
     bool combined_index = false;  ///< eight reply queues share an index register
+    bool ieee_lists = true;       ///< MFI frames may have elements with flags
 };
 [[nodiscard]] Limits read_limits(std::uint32_t scratch_pad, std::uint32_t scratch_pad_2,
                                  wire::megaraid::Generation generation) noexcept;

@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The driver's own commands, on the reserved tags: management frames, SCSI commands that ask a disk about itself, task
-// management. The control path has them to itself, so they need no lock and cannot starve; it waits for one at a time,
+// management or what the generation has instead. The control path has them to itself, so they need no lock and cannot starve; it waits for one at a time,
 // and others stay with the firmware until something happens (events, maps). A command that was waited for in vain keeps
 // its tag and its memory until the controller is reset: the firmware may still write there. The control reactor's.
 #pragma once
 
 #include "base/task.h"
-#include "driver/megaraid/command_memory.h"
-#include "driver/megaraid/route.h"
-#include "pci/bar.h"
+#include "driver/megaraid/command_port.h"
 #include "reactor/reactor.h"
 #include "wire/megaraid_mfi.h"
 #include "wire/scsi.h"
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 namespace mqblk::driver::megaraid {
-
-/// A management command's data.
-struct Transfer {
-    std::uint64_t address = 0;
-    std::uint32_t bytes = 0;
-    bool to_firmware = false;
-};
 
 struct Outcome {
     enum class End : std::uint8_t {
@@ -47,9 +40,9 @@ class InternalCommands {
     enum class Pended : std::uint8_t { event, ld_map, pd_map };
     static constexpr unsigned pended_count = 3;
 
-    InternalCommands(Reactor& reactor, const pci::Bar& bar, wire::megaraid::Generation generation)
-        : reactor_(reactor), bar_(bar), generation_(generation) {}
-    void use(CommandMemory& memory) noexcept { memory_ = &memory; }
+    /// `posts` is called before each command is posted.
+    InternalCommands(Reactor& reactor, CommandPort& port, std::function<void()> posts)
+        : reactor_(reactor), port_(port), posts_(std::move(posts)) {}
 
     // One at a time. Nobody else waits.
 
@@ -79,16 +72,13 @@ class InternalCommands {
         std::optional<Pended> pended{};
     };
     [[nodiscard]] std::uint16_t take() noexcept;  ///< 0: all are in use
-    void write_dcmd(std::uint16_t smid, std::uint32_t opcode, const wire::megaraid::Mailbox& mailbox,
-                    const Transfer& data) noexcept;
-    void post(std::uint16_t smid, wire::megaraid::RequestType type, std::uint16_t dev_handle) noexcept;
+    /// It is about to be posted.
+    void posting(std::uint16_t smid);
     [[nodiscard]] Task<Outcome> wait(std::uint16_t smid, Duration bound);
-    [[nodiscard]] Outcome read_answer(std::uint16_t smid) const noexcept;
 
     Reactor& reactor_;
-    const pci::Bar& bar_;
-    const wire::megaraid::Generation generation_;
-    CommandMemory* memory_ = nullptr;
+    CommandPort& port_;
+    const std::function<void()> posts_;
     std::array<Slot, reserved_tags> slots_{};
     std::array<std::optional<std::uint8_t>, pended_count> ended_{};
     std::uint16_t waited_for_ = 0;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data path: from a request to its frame and descriptor, and from a reply back to the request. No lock, no
+// The data path: from a request to its command, and from a reply back to the request. No lock shared between queues, no
 // allocation. What does not go well is in io_queue_recovery.cpp.
 #include "driver/megaraid/io_queue.h"
 
 #include "driver/megaraid/controller.h"
-#include "wire/scsi_cdb.h"
 
-#include <bit>
-#include <cstring>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -22,49 +20,9 @@ namespace {
 
 constexpr std::size_t bounce_budget_bytes = 4u << 20;
 constexpr unsigned most_replies_in_a_pass = 256;
-/// What is written for every command: all but the scatter-gather list.
-constexpr std::size_t fixed_frame_bytes = offsetof(ScsiIoRequest, sgl);
 
 Unit& unit_of(const Request& request) noexcept {
     return *static_cast<Unit*>(block::disk_of(request.device()).driver_data);
-}
-
-Access access_of(Op op) noexcept {
-    return op == Op::read ? Access::read : op == Op::write ? Access::write : Access::other;
-}
-
-wire::scsi::Cdb build_cdb(const Request& request, std::uint64_t block, std::uint32_t blocks) noexcept {
-    switch (request.op) {
-        case Op::read:
-            return wire::scsi::build_read(block, blocks);
-        case Op::write:
-            return wire::scsi::build_write(block, blocks, (request.flags & bio_fua) != 0 ? wire::scsi::block_fua : 0);
-        case Op::discard:
-            return wire::scsi::build_unmap(sizeof(CommandMemory::UnmapList));
-        case Op::write_zeroes:
-            return wire::scsi::build_write_same(block, blocks, (request.flags & bio_unmap) != 0);
-        case Op::flush:
-            break;
-    }
-    return wire::scsi::build_synchronize_cache();
-}
-
-/// What goes to the disk besides the request's own data: of UNMAP its range, of WRITE SAME a block of zeroes.
-std::uint32_t write_parameters(const Request& request, const Unit& unit, CommandMemory& memory, std::uint16_t smid,
-                               Generation generation) noexcept {
-    if (request.op == Op::flush) return 0;
-    SgWriter writer(memory, smid, 1, generation);
-    if (request.op == Op::write_zeroes) {
-        const std::uint32_t block_bytes = sector_bytes << unit.block_shift;
-        writer.add(memory.zeroes_address(), block_bytes);
-        return block_bytes;
-    }
-    constexpr std::uint32_t bytes = sizeof(CommandMemory::UnmapList);
-    memory.unmap_list(smid) = {.header = {.bytes = bytes - 2, .descriptor_bytes = sizeof(wire::scsi::UnmapDescriptor)},
-                               .range = {.lba = request.sector >> unit.block_shift,
-                                         .blocks = static_cast<std::uint32_t>(request.sectors >> unit.block_shift)}};
-    writer.add(memory.unmap_list_address(smid), bytes);
-    return bytes;
 }
 
 }  // namespace
@@ -77,6 +35,7 @@ Result<std::unique_ptr<IoQueue>> IoQueue::create(Controller& controller, block::
         if (!bounce) return std::unexpected(bounce.error());
         result->bounce_ = std::move(*bounce);
     }
+    if (result->shared_ != nullptr) return result;  // the control path has the interrupt
     auto interrupt = controller.make_interrupt(vector, queue.reactor(), [] {});  // it only wakes: then it is polled
     if (!interrupt) return std::unexpected(interrupt.error());
     result->interrupt_ = std::move(*interrupt);
@@ -85,10 +44,12 @@ Result<std::unique_ptr<IoQueue>> IoQueue::create(Controller& controller, block::
 
 IoQueue::IoQueue(Controller& controller, block::Queue& queue, unsigned vector)
     : controller_(controller),
+      port_(controller.port()),
       memory_(controller.memory()),
       queue_(queue),
       vector_(vector),
-      ring_(controller.ring(vector)),
+      replies_(port_.replies(vector)),
+      shared_(controller.shared()),
       answered_(memory_.commands() + 1),
       cancel_([this] { cancel_late(); }) {
     controller_.attach(*this);
@@ -130,47 +91,15 @@ Issue IoQueue::queue(Request& request, bool) noexcept {
 
 /// It has a SMID.
 void IoQueue::send(Request& request, Context& context) noexcept {
-    const std::uint16_t smid = context.smid;
-    const Unit& unit = unit_of(request);
-    const Generation generation = controller_.generation();
-    const std::uint64_t block = request.sector >> unit.block_shift;
-    const std::uint64_t blocks = request.sectors >> unit.block_shift;
-    const Path path = choose_path(unit.route, access_of(request.op), block, blocks, generation, context.direct);
-
-    ScsiIoRequest& frame = memory_.frame(smid);
-    std::memset(static_cast<void*>(&frame), 0, fixed_frame_bytes);
-    frame.dev_handle = path.dev_handle;
-    frame.function = static_cast<std::uint8_t>(path.function);
-    frame.sense_low = static_cast<std::uint32_t>(memory_.sense_address(smid));
-    frame.sgl_flags = sgl_flags_64bit;
-    frame.sense_bytes = sense_buffer_bytes;
-    frame.sgl_offset[0] = sgl_offset_words;
-    const wire::scsi::Cdb cdb = build_cdb(request, path.moved ? path.block : block, static_cast<std::uint32_t>(blocks));
-    std::memcpy(frame.cdb, cdb.data(), cdb.size());
-    frame.io_flags =
-        static_cast<std::uint16_t>(wire::scsi::cdb_bytes(cdb[0]) | (path.fast ? unsigned{io_fast_path} : 0u));
-    frame.context = path.context;
-    if (carries_data(request.op)) [[likely]] {
-        frame.chain_offset = write_list(request, context.gathered, memory_, bounce_.get(), smid, generation, path.fast);
-        frame.data_bytes = static_cast<std::uint32_t>(request.data_bytes());
-        frame.control = request.op == Op::read ? std::uint32_t{control_read} : std::uint32_t{control_write};
-        frame.context.sges = static_cast<std::uint8_t>(context.gathered.count);
-        frame.context.sges_high = static_cast<std::uint8_t>(context.gathered.count >> 8);
-    } else if (const std::uint32_t bytes = write_parameters(request, unit, memory_, smid, generation); bytes != 0) {
-        frame.data_bytes = bytes;
-        frame.control = control_write;
-        frame.context.sges = 1;
-    }
-    if (path.fast && unit.kind() == Kind::volume) std::memcpy(frame.lun, unit.route.raid.lun, sizeof frame.lun);
-
     context.state = Context::State::sent;
-    memory_.sent(smid);
-    const RequestDescriptor descriptor{.flags = request_flags(path.type),
-                                       .msix_index = static_cast<std::uint8_t>(vector_),
-                                       .smid = smid,
-                                       .lmid = {},
-                                       .dev_handle = path.dev_handle};
-    controller_.bar().write64(reg::inbound_low_queue_port, std::bit_cast<le64>(descriptor));
+    memory_.sent(context.smid);
+    port_.send({.request = request,
+                .unit = unit_of(request),
+                .gathered = context.gathered,
+                .bounce = bounce_.get(),
+                .smid = context.smid,
+                .vector = static_cast<std::uint8_t>(vector_),
+                .direct = context.direct});
 }
 
 unsigned IoQueue::poll() noexcept {
@@ -182,18 +111,33 @@ unsigned IoQueue::poll() noexcept {
         recover();
         return 1;
     }
-    unsigned seen = 0;
-    while (seen < most_replies_in_a_pass) {
-        const std::uint16_t smid = ring_.next();
-        if (smid == 0) break;
-        ++seen;
-        replied(smid);
-    }
-    if (seen != 0) ring_.tell(controller_.bar());
+    const unsigned seen = shared_ == nullptr ? take_replies() : take_shared_replies();
     if (index_awaited_) [[unlikely]]
         index_came_free();
     if (waiting_first_ != nullptr) [[unlikely]]
         send_waiting();
+    return seen;
+}
+
+unsigned IoQueue::take_replies() noexcept {
+    unsigned seen = 0;
+    for (std::uint16_t smid = 0; seen < most_replies_in_a_pass && replies_.next(smid); ++seen) replied(smid);
+    if (seen != 0) replies_.tell(controller_.bar());
+    return seen;
+}
+
+unsigned IoQueue::take_shared_replies() noexcept {
+    shared_->polls();
+    const std::lock_guard lock(shared_->mutex());
+    unsigned seen = 0;
+    for (std::uint16_t smid = 0; seen < most_replies_in_a_pass && replies_.next(smid); ++seen) {
+        if (SharedReplies::is_internal(smid)) {
+            controller_.found_internal(smid);
+        } else {
+            replied(smid);
+        }
+    }
+    if (seen != 0) replies_.tell(controller_.bar());
     return seen;
 }
 
@@ -204,9 +148,17 @@ bool IoQueue::prepare_sleep() noexcept {
         return true;  // who opens it wakes
     if (!up_to_date() || (index_awaited_ && index_free_.load(std::memory_order_acquire))) [[unlikely]]
         return false;
-    ring_.tell_now(controller_.bar());
+    if (shared_ != nullptr) return sleep_on_shared();
+    replies_.tell_now(controller_.bar());
     interrupt_->arm();
-    return !ring_.pending();
+    return !replies_.pending();
+}
+
+bool IoQueue::sleep_on_shared() noexcept {
+    if (shared_->stops_polling()) controller_.listen();
+    const std::lock_guard lock(shared_->mutex());
+    replies_.tell_now(controller_.bar());
+    return !replies_.pending();
 }
 
 void IoQueue::replied(std::uint16_t smid) noexcept {
@@ -218,12 +170,9 @@ void IoQueue::replied(std::uint16_t smid) noexcept {
 }
 
 void IoQueue::answered(Request& request, Context& context) noexcept {
-    const ScsiIoRequest& frame = memory_.frame(context.smid);
-    const std::uint8_t mfi_status = frame.context.status, scsi_status = frame.context.ex_status;
-    const std::uint32_t moved = frame.data_bytes;
-    const bool all = !carries_data(request.op) || moved >= request.data_bytes();
-    if (mfi_status != 0 || !all) [[unlikely]]
-        return failed(request, context, mfi_status, scsi_status);
+    const Answered answer = port_.read(request, context.smid);
+    if (answer.status != 0 || !answer.all) [[unlikely]]
+        return failed(request, context, answer.status, answer.scsi_status);
     give_index_back(context);
     finish(request, context, Status::ok);
 }

@@ -2,7 +2,7 @@
 //
 // IoQueue: one hardware queue, that is one reply queue of the controller and the way to its request port. A request's
 // tag is its SMID, its frame, its chain frame; its context is the payload behind it: no list, nothing to look up, no
-// lock shared with other queues. All that touches the hardware is within a gate, which the control path closes to have
+// lock shared with other queues. (Where there is one reply queue for everything, it is shared with the control path.) All that touches the hardware is within a gate, which the control path closes to have
 // the hardware to itself; meanwhile requests wait. What went out ends by its reply, or in recover() after a reset.
 #pragma once
 
@@ -10,9 +10,8 @@
 #include "block/gate.h"
 #include "block/queue.h"
 #include "driver/megaraid/command_index.h"
-#include "driver/megaraid/reply_ring.h"
-#include "driver/megaraid/sg_list.h"
-#include "driver/megaraid/unit.h"
+#include "driver/megaraid/command_port.h"
+#include "driver/megaraid/shared_replies.h"
 #include "pci/function.h"
 
 #include <mqblk/error.h>
@@ -60,7 +59,7 @@ class IoQueue final : public block::HardwareQueue {
     static constexpr unsigned max_retries = 5;
     static constexpr unsigned max_resets = 3;
 
-    /// Of reply queue `vector`. The error names the function.
+    /// Of reply queue `vector`, 0 where it is shared. The error names the function.
     [[nodiscard]] static Result<std::unique_ptr<IoQueue>> create(Controller& controller, block::Queue& queue,
                                                                  unsigned vector);
     ~IoQueue() override;
@@ -83,6 +82,10 @@ class IoQueue final : public block::HardwareQueue {
     void collect() noexcept;
     /// On the queue's thread: the gate is open again.
     void wake();
+    /// There are answers.
+    void nudge() noexcept { queue_.reactor().wake(); }
+    /// Requests that the firmware has, or that wait to be sent.
+    [[nodiscard]] unsigned in_flight() const noexcept { return queue_.in_flight(); }
 
   private:
     IoQueue(Controller& controller, block::Queue& queue, unsigned vector);
@@ -90,6 +93,9 @@ class IoQueue final : public block::HardwareQueue {
     [[nodiscard]] block::Issue not_taken(block::Request&) const noexcept;
     [[nodiscard]] bool take_index(block::Request&, Context&) noexcept;
     void send(block::Request&, Context&) noexcept;
+    [[nodiscard]] unsigned take_replies() noexcept;
+    [[nodiscard]] unsigned take_shared_replies() noexcept;
+    [[nodiscard]] bool sleep_on_shared() noexcept;
     void replied(std::uint16_t smid) noexcept;
     void answered(block::Request&, Context&) noexcept;
     void failed(block::Request&, Context&, std::uint8_t mfi_status, std::uint8_t scsi_status) noexcept;
@@ -104,10 +110,12 @@ class IoQueue final : public block::HardwareQueue {
     void index_came_free() noexcept;
 
     Controller& controller_;
+    CommandPort& port_;
     CommandMemory& memory_;
     block::Queue& queue_;
     const unsigned vector_;
-    ReplyRing& ring_;
+    ReplyQueue& replies_;
+    SharedReplies* const shared_;  ///< null: the reply queue is this queue's own
     block::Gate gate_;
     CommandIndex index_;
     std::uint32_t epoch_ = 0;

@@ -70,6 +70,9 @@ void IoQueue::failed(Request& request, Context& context, std::uint8_t mfi_status
             if (context.late || ++context.resets > max_resets) break;
             return wait_to_send(request, context);
         case Verdict::error:
+            // How the firmware ends what it was asked to abort, in the generation that has no task management.
+            if (context.late && static_cast<MfiStatus>(mfi_status) == MfiStatus::scsi_io_failed)
+                answer.status = Status::timed_out;
             break;
     }
     finish(request, context, answer.status);
@@ -107,7 +110,10 @@ void IoQueue::go_on() noexcept {
 
 void IoQueue::collect() noexcept {
     if (!up_to_date()) return;  // its replies were collected before, and it has sent nothing since
-    for (std::uint16_t smid = ring_.next(); smid != 0; smid = ring_.next())
+    // Only as many as there can be: it may be writing nonsense.
+    const auto most = 2 * answered_.size();
+    std::uint16_t smid = 0;
+    for (std::size_t seen = 0; seen < most && replies_.next(smid); ++seen)
         if (smid < answered_.size()) answered_[smid] = 1;
 }
 

@@ -113,7 +113,7 @@ class MegaraidDriver final : public block::Driver {
     const Shape& shape() const noexcept override { return shape_; }
     std::shared_ptr<Reactor> home() noexcept override { return home_; }
     Result<std::unique_ptr<block::HardwareQueue>> open_queue(unsigned index, block::Queue& queue, Reactor&) override {
-        auto opened = IoQueue::create(*controller_, queue, index + 1);
+        auto opened = IoQueue::create(*controller_, queue, controller_->shared() != nullptr ? 0 : index + 1);
         if (!opened) return std::unexpected(opened.error());
         return std::move(*opened);
     }

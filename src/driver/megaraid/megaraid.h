@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver of MegaRAID SAS controllers of the Fusion generation, whatever way leads to the controller. Its disks and
+// The driver of MegaRAID SAS controllers, of the Fusion generation and of the MFI generation before it, whatever way
+// leads to the controller. Its disks and
 // volumes share hardware queues and one space of tags, as the controller's commands are its own, not its disks'.
 #pragma once
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reply queue as its consumer. The firmware may write to it at any time, so a descriptor is read once, in one piece;
-// what has been read is marked unused again. How far it was read is told now and then and before a sleep, not each
-// time: the queue has room for twice the commands that there are. One thread at a time.
+// A reply queue of the Fusion generation as its consumer. The firmware may write to it at any time, so a descriptor is
+// read once, in one piece; what has been read is marked unused again. How far it was read is told now and then and
+// before a sleep, not each time: the queue has room for twice the commands that there are. One thread at a time.
 #pragma once
 
-#include "pci/bar.h"
+#include "driver/megaraid/reply_queue.h"
 #include "wire/megaraid.h"
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace mqblk::driver::megaraid {
 
-class ReplyRing {
+class ReplyRing final : public ReplyQueue {
   public:
     static constexpr unsigned tell_each = 50;
 
@@ -32,25 +32,32 @@ class ReplyRing {
         for (unsigned i = 0; i < depth; ++i) slots_[i] = wire::megaraid::reply_unused;
     }
 
-    [[nodiscard]] bool pending() const noexcept { return depth_ != 0 && used(peek()); }
+    [[nodiscard]] bool pending() const noexcept override { return depth_ != 0 && used(peek()); }
 
-    /// The SMID of the next reply; 0: there is none.
-    [[nodiscard]] std::uint16_t next() noexcept {
+    [[nodiscard]] bool front(std::uint16_t& smid) const noexcept override {
         if (depth_ == 0) [[unlikely]]
-            return 0;
+            return false;
         const std::uint64_t word = peek();
-        if (!used(word)) return 0;
+        if (!used(word)) return false;
+        smid = std::bit_cast<wire::megaraid::ReplyDescriptor>(word).smid;
+        return true;
+    }
+    void pop() noexcept override {
         std::atomic_ref<std::uint64_t>(slots_[index_]).store(wire::megaraid::reply_unused, std::memory_order_relaxed);
         if (++index_ == depth_) index_ = 0;
         ++untold_;
-        return std::bit_cast<wire::megaraid::ReplyDescriptor>(word).smid;
+    }
+    [[nodiscard]] bool next(std::uint16_t& smid) noexcept override {
+        if (!front(smid)) return false;
+        pop();
+        return true;
     }
 
-    void tell(const pci::Bar& bar) noexcept {
+    void tell(const pci::Bar& bar) noexcept override {
         if (untold_ >= tell_each) [[unlikely]]
             tell_now(bar);
     }
-    void tell_now(const pci::Bar& bar) noexcept {
+    void tell_now(const pci::Bar& bar) noexcept override {
         if (untold_ == 0) return;
         untold_ = 0;
         bar.write32(wire::megaraid::reply_index_register(vector_, combined_),

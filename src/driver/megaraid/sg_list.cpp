@@ -34,9 +34,6 @@ std::uint8_t SgWriter::chain_offset(bool fast) const noexcept {
     return fast && marks_end_ ? std::uint8_t{0} : chain_offset_io;
 }
 
-namespace {
-
-/// All of the data, where it is one piece of the first bio.
 Segment whole_piece(const Request& request, std::uint64_t bytes) noexcept {
     const Segments& all = request.data.bio->data;
     if (request.segments != 1 || request.data.segment >= all.size()) return {nullptr, 0};
@@ -44,6 +41,8 @@ Segment whole_piece(const Request& request, std::uint64_t bytes) noexcept {
     if (first.bytes - request.data.offset < bytes) return {nullptr, 0};
     return {first.data + request.data.offset, static_cast<std::size_t>(bytes)};
 }
+
+namespace {
 
 bool reachable(const Request& request, const pci::DmaSpace& space) noexcept {
     bool reached = true;
@@ -76,16 +75,8 @@ bool gather(const Request& request, const pci::DmaSpace& space, pci::BouncePool*
 std::uint8_t write_list(const Request& request, const Gathered& gathered, CommandMemory& memory,
                         const pci::BouncePool* pool, std::uint16_t smid, Generation generation, bool fast) noexcept {
     SgWriter writer(memory, smid, gathered.count, generation);
-    const std::uint64_t bytes = request.data_bytes();
-    if (gathered.bounce != nullptr) [[unlikely]] {
-        writer.add(pool->address(gathered.bounce), static_cast<std::uint32_t>(bytes));
-    } else if (const Segment piece = whole_piece(request, bytes); piece.data != nullptr) [[likely]] {
-        writer.add(*memory.space().address(piece.data, piece.bytes), static_cast<std::uint32_t>(bytes));
-    } else {
-        request.for_each_segment([&](const std::byte* data, std::size_t count) noexcept {
-            writer.add(*memory.space().address(data, count), static_cast<std::uint32_t>(count));
-        });
-    }
+    for_each_element(request, gathered, memory.space(), pool,
+                     [&](std::uint64_t address, std::uint32_t bytes) noexcept { writer.add(address, bytes); });
     return writer.chain_offset(fast);
 }
 

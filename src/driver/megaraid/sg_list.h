@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A request's IEEE scatter-gather list: up to eight elements in the frame, else seven and the command's chain frame.
-// Straight from the bio's memory where the controller can reach that, else the data are copied through memory that it
-// can.
+// A request's data as a list of what the controller reads or writes: straight from the bio's memory where it can reach
+// that, else the data are copied through memory that it can. And the list's form in the Fusion generation: up to eight
+// elements in the frame, else seven and the command's chain frame.
 #pragma once
 
 #include "block/request.h"
@@ -42,6 +42,25 @@ struct Gathered {
 /// is none), and what is to be written is copied. False: there is too little memory now.
 [[nodiscard]] bool gather(const block::Request& request, const pci::DmaSpace& space, pci::BouncePool* pool,
                           Gathered& gathered) noexcept;
+/// All of the data, where it is one piece of the first bio; else {nullptr, 0}.
+[[nodiscard]] Segment whole_piece(const block::Request& request, std::uint64_t bytes) noexcept;
+
+/// Each element of the list, in order: fn(std::uint64_t address, std::uint32_t bytes).
+template <class Fn>
+void for_each_element(const block::Request& request, const Gathered& gathered, const pci::DmaSpace& space,
+                      const pci::BouncePool* pool, Fn&& fn) {
+    const std::uint64_t bytes = request.data_bytes();
+    if (gathered.bounce != nullptr) [[unlikely]] {
+        fn(pool->address(gathered.bounce), static_cast<std::uint32_t>(bytes));
+    } else if (const Segment piece = whole_piece(request, bytes); piece.data != nullptr) [[likely]] {
+        fn(*space.address(piece.data, piece.bytes), static_cast<std::uint32_t>(bytes));
+    } else {
+        request.for_each_segment([&](const std::byte* data, std::size_t count) noexcept {
+            fn(*space.address(data, count), static_cast<std::uint32_t>(count));
+        });
+    }
+}
+
 /// Writes the list into the frame of `smid`; returns the chain offset.
 [[nodiscard]] std::uint8_t write_list(const block::Request& request, const Gathered& gathered, CommandMemory& memory,
                                       const pci::BouncePool* pool, std::uint16_t smid,
