@@ -153,6 +153,9 @@ class Controller final : public pci::Model, Poller {
     void tell(Slot& slot) noexcept;
     void tell_sense(const Slot& slot) noexcept;
     void post_reply(Slot& slot) noexcept;
+    void post(std::uint8_t vector, std::uint16_t smid) noexcept;
+    void tell_again(std::uint8_t vector, std::uint16_t smid, Duration later) noexcept;
+    unsigned tell_echoes() noexcept;
     void release(Slot& slot) noexcept;
     unsigned tell_delayed() noexcept;
     void delay(Slot& slot) noexcept;
@@ -228,6 +231,13 @@ class Controller final : public pci::Model, Poller {
     Counters counters_;
     DelayedSlots delayed_;
     Timer delay_timer_;
+    struct Echo {
+        Time due;
+        std::uint8_t vector;
+        std::uint16_t smid;
+    };
+    std::vector<Echo> echoes_;  ///< of replies that are told twice
+    Timer echo_timer_;
     std::unique_ptr<memory::BufferPool> copy_pool_;
 
     // The firmware's.

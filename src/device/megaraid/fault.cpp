@@ -66,7 +66,7 @@ constexpr Kind fault_kinds[] = {
     {{"io-failed", "pd ld status "}, FaultKind::io_failed},
     {{"lost", "pd ld "}, FaultKind::lost_completion},
     {{"late", "pd ld by "}, FaultKind::late_completion},
-    {{"twice", "pd ld "}, FaultKind::duplicate_completion},
+    {{"twice", "pd ld by "}, FaultKind::duplicate_completion},
     {{"firmware-fault", "for-good "}, FaultKind::firmware_fault},
     {{"pull", "pd for "}, FaultKind::pull_disk},
     {{"slow-dcmd", "opcode by "}, FaultKind::slow_dcmd},

@@ -25,7 +25,7 @@ enum class FaultKind : std::uint8_t {
     io_failed,             ///< ends with the MFI status `status`
     lost_completion,       ///< carried out, never told; an abort finds it
     late_completion,       ///< told `duration` later: one slow disk, with `disk` and a count of 0
-    duplicate_completion,  ///< told twice
+    duplicate_completion,  ///< told twice, the second time `duration` later
     // At any command.
     firmware_fault,  ///< the firmware goes to state FAULT, and a reset helps; for good if `permanent`
     pull_disk,       ///< `disk` is gone, for `duration`; zero: for good. The host is told by events
@@ -53,7 +53,7 @@ struct Fault {
 
 /// As people write them: KIND[@COMMAND[xCOUNT]][,KEY=VALUE]…, COUNT 0 for ever. Kinds and their keys:
 ///   medium-error   pd, ld, lba, blocks    status   pd, ld, status, key, asc (numbers; asc is code << 8 | qualifier)
-///   io-failed      pd, ld, status         lost, twice   pd, ld        late   pd, ld, by (time)
+///   io-failed      pd, ld, status         lost   pd, ld               late, twice   pd, ld, by (time)
 ///   firmware-fault for-good (0 or 1)      pull     pd, for (time)
 ///   slow-dcmd      opcode, by (time; 2m)  refuse-dcmd   opcode, status
 ///   wrong-abort    response               fewer-commands   commands

@@ -87,6 +87,8 @@ void Controller::drop_all() noexcept {
     while (requests_.pop(nobodys)) continue;
     delayed_.clear();
     delay_timer_.cancel();
+    echoes_.clear();
+    echo_timer_.cancel();
     tasks_waiting_ = 0;
     look_at_tasks_ = false;
     flush_waiting_.clear();

@@ -107,6 +107,7 @@ void FusionPort::send_scsi(std::uint16_t smid, const Route& route, bool direct, 
     request.control = data.bytes == 0 ? 0u : unsigned{control_read};
     std::memcpy(request.cdb, cdb.data(), cdb.size());
     request.context = path.context;
+    request.context.status = status_before(is_fast(request));
     if (data.bytes != 0) {
         request.context.sges = 1;
         request.sgl[0] = {.address = data.address, .bytes = data.bytes};
@@ -128,10 +129,13 @@ void FusionPort::send_task(std::uint16_t smid, const Route& route, TaskType type
     request.task_smid = task_smid;
     request.flags = disk ? task_for_pd : task_for_ld;
     memory_->frame(smid) = std::bit_cast<ScsiIoRequest>(request);
+    // No answer, so that a late second one of the SMID's last user is none.
+    reinterpret_cast<std::uint8_t*>(&memory_->frame(smid))[task_reply_offset + offsetof(TaskReply, response)] =
+        static_cast<std::uint8_t>(MfiStatus::pending);
     post(smid, RequestType::high_priority, control_vector, 0);
 }
 
-Answered FusionPort::read_internal(std::uint16_t smid) const noexcept {
+Answered FusionPort::read_internal(std::uint16_t smid) noexcept {
     const ScsiIoRequest& frame = memory_->frame(smid);
     switch (static_cast<Function>(frame.function)) {
         case Function::passthrough:
@@ -142,8 +146,12 @@ Answered FusionPort::read_internal(std::uint16_t smid) const noexcept {
             return {.status = reply.response};
         }
         default:
-            return {.status = frame.context.status, .scsi_status = frame.context.ex_status};
+            return {.status = status_after(frame), .scsi_status = frame.context.ex_status};
     }
+}
+
+void FusionPort::distrust(std::uint16_t smid) noexcept {
+    writes_[is_fast(memory_->frame(smid))].store(Writes::no, std::memory_order_relaxed);
 }
 
 }  // namespace mqblk::driver::megaraid

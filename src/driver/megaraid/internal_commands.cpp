@@ -80,12 +80,11 @@ bool InternalCommands::completed(std::uint16_t smid) noexcept {
     if (tag_of(smid) >= slots_.size()) return false;
     Slot& slot = slots_[tag_of(smid)];
     if (!slot.sent) return false;
-    slot.sent = false;
     const Answered answer = port_.read_internal(smid);
-    const Outcome outcome{.end = Outcome::End::answered,
-                          .status = answer.status,
-                          .scsi_status = answer.scsi_status,
-                          .smid = smid};
+    if (answer.status == static_cast<std::uint8_t>(MfiStatus::pending)) return false;
+    slot.sent = false;
+    const Outcome outcome{
+        .end = Outcome::End::answered, .status = answer.status, .scsi_status = answer.scsi_status, .smid = smid};
     if (slot.pended) {
         ended_[static_cast<std::size_t>(*slot.pended)] = outcome.status;
     } else if (waited_for_ == smid) {

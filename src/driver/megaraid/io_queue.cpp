@@ -35,7 +35,7 @@ Result<std::unique_ptr<IoQueue>> IoQueue::create(Controller& controller, block::
         if (!bounce) return std::unexpected(bounce.error());
         result->bounce_ = std::move(*bounce);
     }
-    if (result->shared_ != nullptr) return result;  // the control path has the interrupt
+    if (result->shared_ != nullptr) return result;                               // the control path has the interrupt
     auto interrupt = controller.make_interrupt(vector, queue.reactor(), [] {});  // it only wakes: then it is polled
     if (!interrupt) return std::unexpected(interrupt.error());
     result->interrupt_ = std::move(*interrupt);
@@ -82,9 +82,9 @@ Issue IoQueue::queue(Request& request, bool) noexcept {
         let_go(request, bounce_.get(), context.gathered, false);
         return Issue::busy;
     }
-    context.retries = context.resets = 0;
+    context.retries = context.resets = context.doubts = 0;
     context.direct = true;
-    context.late = context.cancelled = false;
+    context.late = context.cancelled = context.doubted = false;
     send(request, context);
     return Issue::accepted;
 }
@@ -166,15 +166,18 @@ void IoQueue::replied(std::uint16_t smid) noexcept {
     if (request == nullptr || request->payload<Context>().state != Context::State::sent ||
         request->payload<Context>().smid != smid) [[unlikely]]
         return controller_.note_mismatch();
-    answered(*request, request->payload<Context>());
+    if (!answered(*request, request->payload<Context>())) [[unlikely]]
+        controller_.note_mismatch();
 }
 
-void IoQueue::answered(Request& request, Context& context) noexcept {
+/// False: the firmware has not answered this command, whatever its reply queue says.
+bool IoQueue::answered(Request& request, Context& context) noexcept {
     const Answered answer = port_.read(request, context.smid);
     if (answer.status != 0 || !answer.all) [[unlikely]]
-        return failed(request, context, answer.status, answer.scsi_status);
+        return failed(request, context, answer);
     give_index_back(context);
     finish(request, context, Status::ok);
+    return true;
 }
 
 void IoQueue::give_index_back(Context& context) noexcept {

@@ -2,8 +2,9 @@
 //
 // IoQueue: one hardware queue, that is one reply queue of the controller and the way to its request port. A request's
 // tag is its SMID, its frame, its chain frame; its context is the payload behind it: no list, nothing to look up, no
-// lock shared with other queues. (Where there is one reply queue for everything, it is shared with the control path.) All that touches the hardware is within a gate, which the control path closes to have
-// the hardware to itself; meanwhile requests wait. What went out ends by its reply, or in recover() after a reset.
+// lock shared with other queues. (Where there is one reply queue for everything, it is shared with the control path.)
+// All that touches the hardware is within a gate, which the control path closes to have the hardware to itself;
+// meanwhile requests wait. What went out ends by its reply, or in recover() after a reset.
 #pragma once
 
 #include "block/driver.h"
@@ -41,6 +42,8 @@ struct Context {
     bool direct = true;        ///< the map may be followed
     bool late = false;         ///< its recovery has begun
     bool cancelled = false;
+    bool doubted = false;     ///< a reply came that was none of its own
+    std::uint8_t doubts = 0;  ///< and then it was late: so often
 };
 
 class GateLeave {
@@ -58,6 +61,7 @@ class IoQueue final : public block::HardwareQueue {
   public:
     static constexpr unsigned max_retries = 5;
     static constexpr unsigned max_resets = 3;
+    static constexpr unsigned max_doubts = 2;
 
     /// Of reply queue `vector`, 0 where it is shared. The error names the function.
     [[nodiscard]] static Result<std::unique_ptr<IoQueue>> create(Controller& controller, block::Queue& queue,
@@ -97,8 +101,9 @@ class IoQueue final : public block::HardwareQueue {
     [[nodiscard]] unsigned take_shared_replies() noexcept;
     [[nodiscard]] bool sleep_on_shared() noexcept;
     void replied(std::uint16_t smid) noexcept;
-    void answered(block::Request&, Context&) noexcept;
-    void failed(block::Request&, Context&, std::uint8_t mfi_status, std::uint8_t scsi_status) noexcept;
+    [[nodiscard]] bool answered(block::Request&, Context&) noexcept;
+    bool failed(block::Request&, Context&, const Answered&) noexcept;
+    void judged(block::Request&, Context&, const Answered&) noexcept;
     void give_index_back(Context&) noexcept;
     void finish(block::Request&, Context&, Status) noexcept;
     void wait_to_send(block::Request&, Context&) noexcept;

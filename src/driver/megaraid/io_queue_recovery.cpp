@@ -44,7 +44,18 @@ void IoQueue::index_came_free() noexcept {
     queue_.restart();
 }
 
-void IoQueue::failed(Request& request, Context& context, std::uint8_t mfi_status, std::uint8_t scsi_status) noexcept {
+/// False, as answered().
+bool IoQueue::failed(Request& request, Context& context, const Answered& answer) noexcept {
+    if (answer.status == static_cast<std::uint8_t>(MfiStatus::pending)) {
+        context.doubted = true;
+        return false;
+    }
+    judged(request, context, answer);
+    return true;
+}
+
+void IoQueue::judged(Request& request, Context& context, const Answered& answered) noexcept {
+    const std::uint8_t mfi_status = answered.status, scsi_status = answered.scsi_status;
     const std::span<const std::uint8_t> sense(reinterpret_cast<const std::uint8_t*>(memory_.sense(context.smid)),
                                               sense_buffer_bytes);
     Answer answer = judge(mfi_status, scsi_status, sense);
@@ -80,6 +91,7 @@ void IoQueue::failed(Request& request, Context& context, std::uint8_t mfi_status
 
 void IoQueue::wait_to_send(Request& request, Context& context) noexcept {
     context.state = Context::State::waiting;
+    context.doubted = false;
     context.next = nullptr;
     (waiting_last_ != nullptr ? waiting_last_->payload<Context>().next : waiting_first_) = &request;
     waiting_last_ = &request;
@@ -126,7 +138,7 @@ void IoQueue::recover() noexcept {
         if (context.state == Context::State::waiting && given_up)
             return finish(request, context, controller_.failure());
         if (context.state != Context::State::sent) return;
-        if (answered_[context.smid] != 0) return answered(request, context);
+        if (answered_[context.smid] != 0 && answered(request, context)) return;
         give_index_back(context);
         context.late = false;
         if (context.cancelled) return finish(request, context, cancel_status_);
@@ -159,6 +171,8 @@ void IoQueue::report_late(const Request& request, Context& context) noexcept {
     const GateLeave leave(gate_);
     if (closed || !up_to_date() || context.late || context.state != Context::State::sent) return;
     context.late = true;
+    // Once is a coincidence, of a double reply and a lost one.
+    if (context.doubted && ++context.doubts >= max_doubts) port_.distrust(context.smid);
     const auto& unit = *static_cast<const Unit*>(block::disk_of(request.device()).driver_data);
     controller_.late({.smid = context.smid, .use = memory_.use(context.smid), .route = unit.route});
 }
