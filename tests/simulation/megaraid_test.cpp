@@ -110,7 +110,7 @@ class MegaraidSession {
                 Bio bio;
                 bio.sectors = 1;
                 bio.data = {&segment, 1};
-                status = submit_and_wait(*world_, *device, world_->io(unit.id), bio, plan_.workload.bound);
+                status = submit_and_wait(*world_, *device, world_->io(0), bio, plan_.workload.bound);
             }
             if (status != Status::ok) world_->sim.run_for(1s);
         }

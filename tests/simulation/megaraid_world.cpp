@@ -19,6 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr unsigned most_queues = 4;
+
 template <class T, std::size_t count>
 T drawn_from(Random& random, const T (&values)[count]) {
     return values[random.below(count)];
@@ -43,7 +45,6 @@ MegaraidOptions draw_megaraid_options(Random& random) {
     options.jbods = 1 + static_cast<unsigned>(random.below(2));
     for (auto volumes = random.below(3); volumes > 0; --volumes)
         options.volumes.emplace_back(drawn_from(random, {"0x2", "0x3", "1", "5x3", "6x5"}));
-    options.io_reactors = 1 + static_cast<unsigned>(random.below(3));
     options.card.device_id =
         random.below(2) == 0 ? wire::megaraid::pci_device::invader : wire::megaraid::pci_device::thunderbolt;
     options.card.max_commands = drawn_from<unsigned>(random, {32, 33, 64, 1008});
@@ -53,7 +54,7 @@ MegaraidOptions draw_megaraid_options(Random& random) {
     options.card.fast_path = random.below(4) != 0;
     options.card.task_management = random.below(4) != 0;
     options.card.reset_time = drawn_from<Duration>(random, {0ms, 1ms, 7s});
-    options.driver.queues = 1 + static_cast<unsigned>(random.below(3));
+    options.driver.queues = 1 + static_cast<unsigned>(random.below(most_queues));
     options.driver.timeout = drawn_from<Duration>(random, {1s, 5s, 30s});
     options.driver.reset_settle = drawn_from<Duration>(random, {0ms, 3s});
     options.reaches_everything = random.below(3) != 0;
@@ -73,7 +74,7 @@ Duration longest_megaraid_operation(const MegaraidOptions& options) {
 
 MegaraidWorld::MegaraidWorld(std::uint64_t seed, MegaraidOptions options)
     : Scene(seed), options_(std::move(options)), control_(sim.make_reactor()) {
-    for (unsigned i = 0; i < options_.io_reactors; ++i) io_.push_back(sim.make_reactor());
+    for (unsigned i = 1; i < most_queues; ++i) io_.push_back(sim.make_reactor());
     for (unsigned i = 0; i < options_.jbods; ++i) add_unit(Kind::disk, i);
     for (unsigned i = 0; i < options_.volumes.size(); ++i) add_unit(Kind::volume, i);
 }
@@ -128,6 +129,11 @@ void MegaraidWorld::close() {
 std::shared_ptr<Device> MegaraidWorld::device(const MegaraidUnit& unit) {
     auto device = adapter_->device(unit.kind, unit.id);
     return device ? std::move(*device) : nullptr;
+}
+
+Reactor& MegaraidWorld::io(std::size_t index) {
+    const std::size_t place = index % adapter_->queues();
+    return place + 1 < adapter_->queues() ? *io_[place] : *control_;
 }
 
 void MegaraidWorld::add_disk() {

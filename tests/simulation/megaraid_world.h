@@ -2,8 +2,8 @@
 //
 // MegaraidWorld: the MegaRAID driver and the controller's model, as they are, in one simulated process: registers are
 // calls, interrupts flags, memory the driver's own; disks, time and chance come from the seed. The control path and the
-// model share a reactor; channels have others, as many as the seed says, so that they get hardware queues of their own
-// and meet in the last one. The controller is the driver's: when that is closed it is gone, and the next one that is
+// model share a reactor; channels have others, each with a hardware queue of its own, and meet in the last queue, which
+// lives in the first reactor. The controller is the driver's: when that is closed it is gone, and the next one that is
 // opened has the same disks.
 #pragma once
 
@@ -28,8 +28,7 @@ struct MegaraidOptions {
     DiskOptions disk;
     unsigned jbods = 1;
     std::vector<std::string> volumes;  ///< shapes: "5x3"
-    unsigned io_reactors = 1;
-    bool reaches_everything = true;  ///< else data goes through the driver's own memory
+    bool reaches_everything = true;    ///< else data goes through the driver's own memory
 };
 
 /// What each seed varies.
@@ -70,7 +69,8 @@ class MegaraidWorld final : public Scene {
     void add_disk();
 
     [[nodiscard]] std::vector<MegaraidUnit>& units() noexcept { return units_; }
-    [[nodiscard]] Reactor& io(std::size_t index) { return *io_[index % io_.size()]; }
+    /// For channels, which are to be opened in this order: the last is where the shared queue lives.
+    [[nodiscard]] Reactor& io(std::size_t index);
     [[nodiscard]] const MegaraidOptions& options() const noexcept { return options_; }
 
   private:
