@@ -24,8 +24,8 @@ namespace {
 namespace driver_mr = driver::megaraid;
 namespace model_mr = device::megaraid;
 
-/// Where a card's registers are left alone during a reset, as Linux does.
-constexpr Duration card_reset_settle = std::chrono::seconds(3);
+/// How long a card's registers are left alone during a reset, as Linux does.
+constexpr Duration fusion_reset_settle = std::chrono::seconds(3), mfi_reset_settle = std::chrono::seconds(10);
 
 driver_mr::Options read_megaraid_options(OptionReader& reader) {
     driver_mr::Options options;
@@ -187,12 +187,12 @@ Result<std::shared_ptr<Device>> open_megaraid_pci(Services& services, const Uri&
     const auto id = pci::read_vfio_id(uri.address);
     if (!id) return std::unexpected(id.error().in(uri.scheme));
     // Before anything is asked for that another card would need as well.
-    if (auto known = driver_mr::find_generation(uri.address, id->vendor, id->device); !known)
-        return std::unexpected(known.error());
+    const auto known = driver_mr::find_generation(uri.address, id->vendor, id->device);
+    if (!known) return std::unexpected(known.error());
     auto thread = start_thread(services);
     if (!thread) return std::unexpected(thread.error());
     options.name = uri.address;
-    options.reset_settle = card_reset_settle;
+    options.reset_settle = wire::megaraid::is_fusion(*known) ? fusion_reset_settle : mfi_reset_settle;
     return open_unit(std::move(*thread), pci::open_vfio(uri.address), options, *unit);
 }
 

@@ -141,10 +141,11 @@ constexpr std::array table{
                "The same of a controller modelled by another process (`mqblk emulate megaraid`), by its vfio-user "
                "socket.",
                "megaraid+vfio-user:///tmp/megaraid.sock/ld/0", megaraid_options, open_megaraid_vfio_user},
-    SchemeInfo{"megaraid+pci", "megaraid+pci://DOMAIN:BUS:DEVICE.FUNCTION/pd/ID or …/ld/ID",
-               "The same of a MegaRAID SAS controller of the Fusion generation in this machine, bound to vfio-pci, by "
-               "its address.",
-               "megaraid+pci://0000:01:00.0/ld/0", megaraid_options, open_megaraid_pci},
+    SchemeInfo{
+        "megaraid+pci", "megaraid+pci://DOMAIN:BUS:DEVICE.FUNCTION/pd/ID or …/ld/ID",
+        "The same of a MegaRAID SAS controller in this machine, of the Fusion generation or of the MFI one before "
+        "it (1078, 2108, 2008), bound to vfio-pci, by its address.",
+        "megaraid+pci://0000:01:00.0/ld/0", megaraid_options, open_megaraid_pci},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "driver/megaraid/megaraid.h"
 #include "driver/ram/ram.h"
 #include "pci/in_process.h"
+#include "pci/model.h"
 #include "registry/reactor_thread.h"
 
 #include <gtest/gtest.h>
@@ -30,6 +31,31 @@ struct MegaraidWorldOptions {
     driver::megaraid::Options driver{};
     pci::InProcessOptions function{};
     std::function<std::shared_ptr<Device>(std::size_t)> make_disk{};  ///< instead of memory
+    /// What the function says of itself instead.
+    std::function<void(pci::FunctionSpec&)> change_spec{};
+};
+
+/// A model that says other things of itself.
+class OtherSpec final : public pci::Model {
+  public:
+    OtherSpec(std::unique_ptr<pci::Model> model, pci::FunctionSpec spec)
+        : model_(std::move(model)), spec_(std::move(spec)) {}
+    const pci::FunctionSpec& spec() const noexcept override { return spec_; }
+    Result<> attach(pci::Host& host) override { return model_->attach(host); }
+    std::uint64_t bar_read(unsigned bar, std::uint64_t offset, unsigned bytes) noexcept override {
+        return model_->bar_read(bar, offset, bytes);
+    }
+    void bar_write(unsigned bar, std::uint64_t offset, unsigned bytes, std::uint64_t value) noexcept override {
+        model_->bar_write(bar, offset, bytes, value);
+    }
+    void reset() noexcept override { model_->reset(); }
+    bool quiet() const noexcept override { return model_->quiet(); }
+    void memory_changed() noexcept override { model_->memory_changed(); }
+    void interrupts_changed() noexcept override { model_->interrupts_changed(); }
+
+  private:
+    std::unique_ptr<pci::Model> model_;
+    pci::FunctionSpec spec_;
 };
 
 class MegaraidWorld {
@@ -61,7 +87,13 @@ class MegaraidWorld {
                 return;
             }
             model_ = created->get();
-            auto in_process = pci::make_in_process(std::move(*created), thread_->reactor(), options_.function);
+            std::unique_ptr<pci::Model> model = std::move(*created);
+            if (options_.change_spec) {
+                pci::FunctionSpec spec = model->spec();
+                options_.change_spec(spec);
+                model = std::make_unique<OtherSpec>(std::move(model), std::move(spec));
+            }
+            auto in_process = pci::make_in_process(std::move(model), thread_->reactor(), options_.function);
             if (in_process) {
                 function = std::move(*in_process);
             } else {

@@ -52,7 +52,17 @@ struct Case {
     unsigned chain_frame_bytes = 4096;
     bool extended_maps = true, fast_path = true, task_management = true, reaches_everything = true;
     unsigned reply_queues = 16;
+    void (*spec)(pci::FunctionSpec&) = nullptr;
 };
+
+void without_msix(pci::FunctionSpec& spec) {
+    spec.msix_vectors = spec.msi_vectors = 0;
+}
+void with_msi_only(pci::FunctionSpec& spec) {
+    spec.msix_vectors = 0;
+    spec.msi_vectors = 1;
+    spec.intx = false;
+}
 
 class MegaraidDriverIo : public testing::TestWithParam<Case> {};
 
@@ -69,6 +79,7 @@ TEST_P(MegaraidDriverIo, RandomUseAgreesWithTheModel) {
     options.model.task_management = given.task_management;
     options.model.reply_queues = given.reply_queues;
     options.function.reaches_everything = given.reaches_everything;
+    options.change_spec = given.spec;
     MegaraidWorld world(options);
     const auto started = world.start();
     ASSERT_TRUE(started) << started.error().message();
@@ -95,7 +106,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{.name = "ShortChains", .chain_frame_bytes = 1024},
                     Case{.name = "LegacyMaps", .extended_maps = false},
                     Case{.name = "ThroughTheFirmware", .fast_path = false, .task_management = false},
-                    Case{.name = "Bounced", .reaches_everything = false}, Case{.name = "TwoQueues", .reply_queues = 2}),
+                    Case{.name = "Bounced", .reaches_everything = false}, Case{.name = "TwoQueues", .reply_queues = 2},
+                    Case{.name = "OneQueue", .reply_queues = 1}, Case{.name = "Intx", .spec = without_msix},
+                    Case{.name = "Msi", .spec = with_msi_only},
+                    Case{.name = "IntxThunderbolt", .device = pci_device::thunderbolt, .spec = without_msix}),
     [](const auto& each) { return each.param.name; });
 
 TEST(MegaraidDriver, ThreadsAndDisksShareTheController) {
@@ -136,11 +150,14 @@ TEST(MegaraidDriver, WritesTheCachesAtTheEnd) {
 TEST(MegaraidDriver, SaysWhatIsNotThere) {
     {
         MegaraidWorldOptions options{.jbods = 1};
-        options.model.reply_queues = 1;
+        options.change_spec = [](pci::FunctionSpec& spec) {
+            without_msix(spec);
+            spec.intx = false;
+        };
         MegaraidWorld world(options);
         const auto started = world.start();
         ASSERT_FALSE(started);
-        EXPECT_NE(started.error().message().find("needs MSI-X and two reply queues"), std::string::npos)
+        EXPECT_NE(started.error().message().find("has no interrupts that its firmware can use"), std::string::npos)
             << started.error().message();
     }
     {

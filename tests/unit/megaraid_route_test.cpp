@@ -5,6 +5,7 @@
 #include "driver/megaraid/answer.h"
 #include "driver/megaraid/command_memory.h"
 #include "driver/megaraid/firmware.h"
+#include "driver/megaraid/mfi_replies.h"
 #include "driver/megaraid/reply_ring.h"
 #include "driver/megaraid/route.h"
 #include "driver/megaraid/sg_list.h"
@@ -232,6 +233,63 @@ TEST(MegaraidReplyRing, ReadsEachReplyOnceAndWraps) {
     EXPECT_FALSE(ring.pending());
     slots[at] = 0x000000000002000f;  // of the type "unused"
     EXPECT_FALSE(ring.pending());
+}
+
+TEST(MegaraidMfiReplies, ReadsEachContextOnceAndWraps) {
+    alignas(8) std::array<std::uint32_t, MfiReplies::bytes(4) / 4> words{};
+    struct : pci::BarAccess {
+        std::uint64_t bar_read(unsigned, std::uint64_t, unsigned) noexcept override { return 0; }
+        void bar_write(unsigned, std::uint64_t, unsigned, std::uint64_t) noexcept override {}
+    } access;
+    const pci::Bar bar(access, 0, 4096);
+    MfiReplies replies;
+    std::uint16_t found = 0;
+    EXPECT_FALSE(replies.next(found));  // without memory
+    replies.use(reinterpret_cast<std::byte*>(words.data()));
+    replies.reset(4);
+    EXPECT_FALSE(replies.pending() || replies.next(found));
+    std::uint32_t& producer = words[0];
+    std::uint32_t* const entries = &words[MfiReplies::entries_offset / 4];
+    for (std::uint16_t smid = 1; smid < 12; ++smid) {
+        entries[producer] = smid;
+        producer = (producer + 1) % 4;
+        EXPECT_TRUE(replies.pending());
+        EXPECT_TRUE(replies.front(found));
+        EXPECT_EQ(found, smid);
+        EXPECT_TRUE(replies.next(found));
+        EXPECT_EQ(found, smid);
+        EXPECT_FALSE(replies.next(found));
+        replies.tell_now(bar);
+        EXPECT_EQ(words[1], producer);
+    }
+    entries[producer] = 0x10001;  // of no command that there can be
+    producer = (producer + 1) % 4;
+    EXPECT_TRUE(replies.next(found));
+    EXPECT_EQ(found, 0);
+    for (const std::uint32_t beyond : {4u, 0xffffffffu}) {
+        producer = beyond;
+        EXPECT_FALSE(replies.pending() || replies.next(found));
+        EXPECT_TRUE(replies.broken());
+        producer = 0;
+        EXPECT_FALSE(replies.pending() || replies.next(found)) << "until there was a reset";
+        replies.reset(4);
+        EXPECT_FALSE(replies.broken());
+    }
+}
+
+TEST(MegaraidFirmware, LimitsOfTheMfiGeneration) {
+    const Limits limits = read_limits(0xb45003e8, 15, Generation::sas1078);
+    EXPECT_EQ(limits.commands, 999u);
+    EXPECT_EQ(limits.reply_depth, 1000u);  // where the ring ends
+    EXPECT_EQ(limits.sges, 80u);
+    EXPECT_EQ(limits.chain_bytes, 2048u);
+    EXPECT_TRUE(limits.msix && limits.ieee_lists);
+    EXPECT_EQ(limits.reply_queues, 1u);
+    const Limits most = read_limits(0xb0ffffff, 0, Generation::gen2);
+    EXPECT_EQ(most.commands, 1007u);
+    EXPECT_EQ(most.reply_depth, 65535u);
+    EXPECT_EQ(most.sges, (2048 - 0x30) / 16u);
+    EXPECT_FALSE(most.msix || most.ieee_lists);
 }
 
 TEST(MegaraidAnswer, EveryStatusHasAMeaning) {

@@ -7,6 +7,7 @@
 #include "wire/megaraid_layout.h"
 #include "wire/megaraid_map.h"
 #include "wire/megaraid_mfi.h"
+#include "wire/megaraid_mfi_queue.h"
 #include "wire/megaraid_mpi.h"
 
 #include <gtest/gtest.h>
@@ -118,6 +119,25 @@ TEST(WireMegaraid, Frames) {
     init.request_frame_words = 64;
     EXPECT_EQ(bytes_of(init, 0, 16), (Bytes{4, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0}));
     EXPECT_EQ(bytes_of(init, 0x1a, 2), (Bytes{64, 0}));
+}
+
+TEST(WireMegaraid, TheMfiGenerationsPostsAndQueue) {
+    EXPECT_EQ(mr::mfi_post(0x80001000, 64), 0x80001001u);
+    EXPECT_EQ(mr::mfi_post(0x80001040, 65), 0x80001043u);
+    EXPECT_EQ(mr::mfi_post(0x80001000, 128), 0x80001003u);
+    EXPECT_EQ(mr::mfi_post(0xfffff000, 512), 0xfffff00fu);
+    EXPECT_EQ(mr::mfi_post(0x80001000, 2048), 0x8000100fu) << "seven more, no matter how many";
+    EXPECT_EQ(mr::mfi_posted_address(0x8000104f), 0x80001040u);
+    const mr::MfiQueueInfo info{
+        .entries = 0x3e8, .replies = 0x80002040, .producer = 0x80002000, .consumer = 0x80002004};
+    EXPECT_EQ(bytes_of(info, 0, 16), (Bytes{0, 0, 0, 0, 0xe8, 3, 0, 0, 0x40, 0x20, 0, 0x80, 0, 0, 0, 0}));
+    EXPECT_EQ(bytes_of(info, 16, 16), (Bytes{0, 0x20, 0, 0x80, 0, 0, 0, 0, 4, 0x20, 0, 0x80, 0, 0, 0, 0}));
+    EXPECT_EQ(mr::mfi_max_sges_of(0xb45003e8), 0x50u);
+    EXPECT_EQ(mr::max_commands_of(0xb45003e8), 1000u);
+    EXPECT_TRUE(mr::is_fusion(mr::Generation::invader) && mr::is_fusion(mr::Generation::thunderbolt));
+    EXPECT_FALSE(mr::is_fusion(mr::Generation::sas1078) || mr::is_fusion(mr::Generation::unknown));
+    EXPECT_TRUE(mr::is_later_generation(0x0016) && mr::is_later_generation(0x10e6));
+    EXPECT_FALSE(mr::is_later_generation(0x0018) || mr::is_later_generation(0x005d));
 }
 
 TEST(WireMegaraid, ElementsOfAFrameInThreeForms) {

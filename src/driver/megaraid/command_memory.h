@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory that the controller reads commands from and answers in, by SMID: request frames (Fusion), chain frames, which
-// are MFI frames too, sense data, parameter data. And how a command gets its SMID: it is the block layer's tag and one; tags below `reserved_tags` are
-// the driver's own. It outlives the hardware queues, and is the same after a controller reset. Below 4 GiB, as sense
-// data must be.
+// are MFI frames too, sense data, parameter data. And how a command gets its SMID: it is the block layer's tag and one;
+// tags below `reserved_tags` are the driver's own. It outlives the hardware queues, and is the same after a controller
+// reset. Below 4 GiB, as sense data must be.
 #pragma once
 
 #include "pci/dma_space.h"

@@ -46,9 +46,10 @@ struct IoCommand {
 
 /// What the firmware said at a command's end. Read from its memory once.
 struct Answered {
-    std::uint8_t status = 0;       ///< MfiStatus, or TaskResponse; `pending`: this is no answer to this command
+    std::uint8_t status = 0;       ///< MfiStatus, or TaskResponse
     std::uint8_t scsi_status = 0;  ///< of a SCSI command
     bool all = true;               ///< of a request: its data were moved as a whole
+    bool ended = true;             ///< else the command is still the firmware's, whatever its reply queue says
 };
 
 /// The driver's own commands are the control reactor's; requests those of the thread whose queue they are of. Posting

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Controller: what goes on between the driver and a MegaRAID SAS controller besides requests, the same for all
-// generations (command_port.h has what differs): the firmware's start-up, INIT, what it tells of itself, its disks, volumes and maps, its events, and recovery.
-// All of that is one coroutine at a time in the control reactor. The hardware queues, each on its own thread, come and
-// go; when the control path changes what they read, it closes their gates first (hold, release).
+// generations (command_port.h has what differs): the firmware's start-up, INIT, what it tells of itself, its disks,
+// volumes and maps, its events, and recovery. All of that is one coroutine at a time in the control reactor. The
+// hardware queues, each on its own thread, come and go; when the control path changes what they read, it closes their
+// gates first (hold, release).
 #pragma once
 
 #include "base/task.h"

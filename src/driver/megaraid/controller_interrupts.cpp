@@ -33,9 +33,7 @@ Result<> Controller::choose_interrupts() {
     }
     queues_wanted_ = vectors_ = 1;
     shared_ = std::make_unique<SharedReplies>();
-    interrupt_type_ = msix != 0         ? InterruptType::msix
-                      : counts.msi != 0 ? InterruptType::msi
-                                        : InterruptType::intx;
+    interrupt_type_ = msix != 0 ? InterruptType::msix : counts.msi != 0 ? InterruptType::msi : InterruptType::intx;
     if (interrupt_type_ != InterruptType::intx || counts.intx != 0) return {};
     return fail(Errc::not_supported,
                 fmt::format("{}: has no interrupts that its firmware can use; look for what turned MSI-X, MSI and INTx "

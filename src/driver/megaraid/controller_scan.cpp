@@ -203,6 +203,7 @@ Task<void> Controller::take_present(Kind kind, std::vector<std::uint16_t> ids) {
         unit->device.reset();
     }
     for (const auto& device : gone) device->remove();
+    std::ranges::sort(ids);  // some firmware tells the newest first
     for (const std::uint16_t id : ids) {
         Unit& unit = unit_for(kind, id);
         if (!co_await ask_unit(unit)) continue;

@@ -35,8 +35,8 @@ struct Limits {
     unsigned commands = 0;  ///< of all kinds, outstanding at once; SMIDs are 1 to this
     unsigned reply_queues = 1;
     std::uint32_t chain_bytes = 1024;  ///< of MFI frames with their list, in the generation that has nothing else
-    unsigned sges = 0;         ///< of one request
-    unsigned reply_depth = 0;  ///< entries of a reply queue
+    unsigned sges = 0;                 ///< of one request
+    unsigned reply_depth = 0;          ///< entries of a reply queue
     bool msix = false;
     bool combined_index = false;  ///< eight reply queues share an index register
     bool ieee_lists = true;       ///< MFI frames may have elements with flags

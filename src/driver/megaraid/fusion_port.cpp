@@ -87,9 +87,11 @@ std::uint8_t FusionPort::status_after(const ScsiIoRequest& frame) noexcept {
 Answered FusionPort::read(const Request& request, std::uint16_t smid) noexcept {
     const ScsiIoRequest& frame = memory_->frame(smid);
     const std::uint32_t moved = frame.data_bytes;
-    return {.status = status_after(frame),
+    const std::uint8_t status = status_after(frame);
+    return {.status = status,
             .scsi_status = frame.context.ex_status,
-            .all = !carries_data(request.op) || moved >= request.data_bytes()};
+            .all = !carries_data(request.op) || moved >= request.data_bytes(),
+            .ended = status != static_cast<std::uint8_t>(MfiStatus::pending)};
 }
 
 }  // namespace mqblk::driver::megaraid

@@ -137,17 +137,24 @@ void FusionPort::send_task(std::uint16_t smid, const Route& route, TaskType type
 
 Answered FusionPort::read_internal(std::uint16_t smid) noexcept {
     const ScsiIoRequest& frame = memory_->frame(smid);
+    Answered answer;
     switch (static_cast<Function>(frame.function)) {
         case Function::passthrough:
-            return {.status = static_cast<std::uint8_t>(memory_->chain(smid)[mfi_status_offset])};
+            answer.status = static_cast<std::uint8_t>(memory_->chain(smid)[mfi_status_offset]);
+            break;
         case Function::task_management: {
             TaskReply reply;
             std::memcpy(&reply, reinterpret_cast<const std::byte*>(&frame) + task_reply_offset, sizeof reply);
-            return {.status = reply.response};
+            answer.status = reply.response;
+            break;
         }
         default:
-            return {.status = status_after(frame), .scsi_status = frame.context.ex_status};
+            answer.status = status_after(frame);
+            answer.scsi_status = frame.context.ex_status;
+            break;
     }
+    answer.ended = answer.status != static_cast<std::uint8_t>(MfiStatus::pending);
+    return answer;
 }
 
 void FusionPort::distrust(std::uint16_t smid) noexcept {

@@ -81,7 +81,7 @@ bool InternalCommands::completed(std::uint16_t smid) noexcept {
     Slot& slot = slots_[tag_of(smid)];
     if (!slot.sent) return false;
     const Answered answer = port_.read_internal(smid);
-    if (answer.status == static_cast<std::uint8_t>(MfiStatus::pending)) return false;
+    if (!answer.ended) return false;
     slot.sent = false;
     const Outcome outcome{
         .end = Outcome::End::answered, .status = answer.status, .scsi_status = answer.scsi_status, .smid = smid};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The driver's own commands, on the reserved tags: management frames, SCSI commands that ask a disk about itself, task
-// management or what the generation has instead. The control path has them to itself, so they need no lock and cannot starve; it waits for one at a time,
-// and others stay with the firmware until something happens (events, maps). A command that was waited for in vain keeps
-// its tag and its memory until the controller is reset: the firmware may still write there. The control reactor's.
+// management or what the generation has instead. The control path has them to itself, so they need no lock and cannot
+// starve; it waits for one at a time, and others stay with the firmware until something happens (events, maps). A
+// command that was waited for in vain keeps its tag and its memory until the controller is reset: the firmware may
+// still write there. The control reactor's.
 #pragma once
 
 #include "base/task.h"
@@ -59,7 +60,7 @@ class InternalCommands {
     /// The status of a pended command that has ended, once.
     [[nodiscard]] std::optional<std::uint8_t> take_pended(Pended what) noexcept;
 
-    /// The firmware has answered. False: there is no such command.
+    /// The firmware has answered. False: there is no such command, or it has not.
     [[nodiscard]] bool completed(std::uint16_t smid) noexcept;
     /// Who waits has waited long enough: the outcome is lost.
     void abandon_wait() noexcept;

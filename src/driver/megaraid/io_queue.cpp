@@ -170,11 +170,16 @@ void IoQueue::replied(std::uint16_t smid) noexcept {
         controller_.note_mismatch();
 }
 
-/// False: the firmware has not answered this command, whatever its reply queue says.
 bool IoQueue::answered(Request& request, Context& context) noexcept {
     const Answered answer = port_.read(request, context.smid);
-    if (answer.status != 0 || !answer.all) [[unlikely]]
-        return failed(request, context, answer);
+    if (!answer.ended) [[unlikely]] {
+        context.doubted = true;
+        return false;
+    }
+    if (answer.status != 0 || !answer.all) [[unlikely]] {
+        failed(request, context, answer.status, answer.scsi_status);
+        return true;
+    }
     give_index_back(context);
     finish(request, context, Status::ok);
     return true;

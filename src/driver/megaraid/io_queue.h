@@ -101,9 +101,9 @@ class IoQueue final : public block::HardwareQueue {
     [[nodiscard]] unsigned take_shared_replies() noexcept;
     [[nodiscard]] bool sleep_on_shared() noexcept;
     void replied(std::uint16_t smid) noexcept;
+    /// False: it is still the firmware's.
     [[nodiscard]] bool answered(block::Request&, Context&) noexcept;
-    bool failed(block::Request&, Context&, const Answered&) noexcept;
-    void judged(block::Request&, Context&, const Answered&) noexcept;
+    void failed(block::Request&, Context&, std::uint8_t mfi_status, std::uint8_t scsi_status) noexcept;
     void give_index_back(Context&) noexcept;
     void finish(block::Request&, Context&, Status) noexcept;
     void wait_to_send(block::Request&, Context&) noexcept;

@@ -44,18 +44,7 @@ void IoQueue::index_came_free() noexcept {
     queue_.restart();
 }
 
-/// False, as answered().
-bool IoQueue::failed(Request& request, Context& context, const Answered& answer) noexcept {
-    if (answer.status == static_cast<std::uint8_t>(MfiStatus::pending)) {
-        context.doubted = true;
-        return false;
-    }
-    judged(request, context, answer);
-    return true;
-}
-
-void IoQueue::judged(Request& request, Context& context, const Answered& answered) noexcept {
-    const std::uint8_t mfi_status = answered.status, scsi_status = answered.scsi_status;
+void IoQueue::failed(Request& request, Context& context, std::uint8_t mfi_status, std::uint8_t scsi_status) noexcept {
     const std::span<const std::uint8_t> sense(reinterpret_cast<const std::uint8_t*>(memory_.sense(context.smid)),
                                               sense_buffer_bytes);
     Answer answer = judge(mfi_status, scsi_status, sense);

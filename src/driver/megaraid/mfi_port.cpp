@@ -148,7 +148,9 @@ void MfiPort::send_task(std::uint16_t smid, const Route&, TaskType, std::uint16_
 Answered MfiPort::read_internal(std::uint16_t smid) noexcept {
     MfiHeader header;
     std::memcpy(&header, memory_->chain(smid), sizeof header);
-    return {.status = header.status, .scsi_status = header.scsi_status};
+    return {.status = header.status,
+            .scsi_status = header.scsi_status,
+            .ended = header.status != static_cast<std::uint8_t>(MfiStatus::pending)};
 }
 
 // Requests.

@@ -14,10 +14,10 @@
 namespace mqblk::driver::megaraid {
 
 struct Registers {
-    unsigned doorbell = wire::megaraid::reg::doorbell;  ///< takes wire::megaraid::Doorbell values
-    bool says_busy = false;                             ///< bit 0 of the doorbell, read
-    std::uint32_t unmasked = 0;                         ///< bits of the interrupt mask
-    std::uint32_t reply_cause = 0;                      ///< bit of the interrupt status
+    unsigned doorbell = wire::megaraid::reg::doorbell;           ///< takes wire::megaraid::Doorbell values
+    bool says_busy = false;                                      ///< bit 0 of the doorbell, read
+    std::uint32_t unmasked = 0;                                  ///< bits of the interrupt mask
+    std::uint32_t reply_cause = 0;                               ///< bit of the interrupt status
     unsigned clear = wire::megaraid::reg::outbound_intr_status;  ///< where the status is written back
     // The diagnostic reset; no keys: there is none.
     unsigned write_sequence = wire::megaraid::reg::write_sequence;

@@ -31,18 +31,18 @@ APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic no_timer_check mitigatio
 class Guest:
     """`work` is a folder of this guest's own; `forward` names ports of the guest that the host wants to reach; `drives` are
     files that the guest has as /dev/vdb, /dev/vdc, … and writes to; `cards` are models that serve it a PCI device each, behind
-    an IOMMU where that is wanted; `files` (name: path) are laid into /run/guest. A guest that will be saved (saved.py) keeps
-    its memory in a file."""
+    an IOMMU where that is wanted; `devices` are further words for QEMU, for cards that it models itself; `files` (name: path)
+    are laid into /run/guest. A guest that will be saved (saved.py) keeps its memory in a file."""
 
-    def __init__(self, kernel, work, script, forward=(), drives=(), cards=(), iommu=False, memory_mib=640, in_file=False,
-                 files=None, settings=None):
+    def __init__(self, kernel, work, script, forward=(), drives=(), cards=(), iommu=False, devices=(), memory_mib=640,
+                 in_file=False, files=None, settings=None):
         work.mkdir(parents=True, exist_ok=True)
         self.kernel, self.work, self.forward, self.memory_mib = kernel, work, forward, memory_mib
         self.drives = [word for number, path in enumerate(drives)
                       for word in ("-drive", f"file={path},format=raw,if=none,id=disk{number}",
                                    "-device", f"virtio-blk-pci,drive=disk{number}")]
         self.program = build.qemu_for_cards() if cards else [QEMU]
-        self.cards = self._card_words(cards, iommu)
+        self.cards = [*self._card_words(cards, iommu), *devices]
         self.console = work / "console"
         self._write_initrd({"test": script, **(files or {})}, settings or {})
         self.qemu = self.channel = self.qmp = None

@@ -45,12 +45,13 @@ class Test:
         """A card for a guest: Test.guest(cards=[…])."""
         return self._daemon(Emulator, "emulator", words)
 
-    def guest(self, script=None, forward=(), drives=(), cards=(), iommu=False, in_file=False, mqblk=False, **settings):
+    def guest(self, script=None, forward=(), drives=(), cards=(), iommu=False, devices=(), in_file=False, mqblk=False,
+              **settings):
         """A booted guest; `script` stands beside the test's own and is waiting to begin, with `settings` as variables. With
         `mqblk` the program is in the guest, too: $MQBLK."""
         path = self.script.with_name(script) if script else self.script
         self.guests.append(Guest(self.kernel, self.work / f"guest{len(self.guests)}", path, forward, drives, cards, iommu,
-                                 in_file=in_file, files=program_files() if mqblk else {}, settings=settings))
+                                 devices, in_file=in_file, files=program_files() if mqblk else {}, settings=settings))
         return self.guests[-1]
 
     def end(self):
