@@ -245,6 +245,7 @@ std::optional<Status> submit_and_wait(Scene& scene, Device& device, Reactor& rea
     bio.context = &done;
     bio.done = [](Bio& ended) noexcept { *static_cast<bool*>(ended.context) = true; };
     (*channel)->submit(bio);
+    reactor.wake();  // it may sleep, and this is not one of its passes
     if (!scene.run_until([&] { return done; }, bound)) return std::nullopt;
     return bio.status;
 }

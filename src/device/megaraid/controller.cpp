@@ -95,6 +95,7 @@ Controller::Controller(Options options)
       slots_(*this, options_.max_commands),
       delayed_(options_.max_commands),
       delay_timer_([] {}),
+      echo_timer_([] {}),
       max_commands_(options_.max_commands),
       restart_timer_([] {}),
       put_back_timer_([this] { put_back(); }) {
@@ -154,6 +155,8 @@ unsigned Controller::poll() noexcept {
     }
     if (!delayed_.empty()) [[unlikely]]
         events += tell_delayed();
+    if (!echoes_.empty()) [[unlikely]]
+        events += tell_echoes();
     if (restarting_) [[unlikely]]
         events += advance_firmware();
     if (look_at_tasks_) [[unlikely]]

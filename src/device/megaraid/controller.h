@@ -89,6 +89,7 @@ class Controller final : public pci::Model, Poller {
         std::uint64_t copied = 0;     ///< whose data was copied, as the disk could not work on the host's memory
         std::uint64_t aborted = 0;    ///< by task management
         std::uint64_t resets = 0;
+        std::uint64_t breaches = 0;  ///< by a host that did what it may not
     };
     [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
     [[nodiscard]] wire::megaraid::State state() const noexcept {
@@ -155,6 +156,9 @@ class Controller final : public pci::Model, Poller {
     void tell(Slot& slot) noexcept;
     void tell_sense(const Slot& slot) noexcept;
     void post_reply(Slot& slot) noexcept;
+    void post(std::uint8_t vector, std::uint16_t smid) noexcept;
+    void tell_again(std::uint8_t vector, std::uint16_t smid, Duration later) noexcept;
+    unsigned tell_echoes() noexcept;
     void release(Slot& slot) noexcept;
     unsigned tell_delayed() noexcept;
     void delay(Slot& slot) noexcept;
@@ -230,6 +234,13 @@ class Controller final : public pci::Model, Poller {
     Counters counters_;
     DelayedSlots delayed_;
     Timer delay_timer_;
+    struct Echo {
+        Time due;
+        std::uint8_t vector;
+        std::uint16_t smid;
+    };
+    std::vector<Echo> echoes_;  ///< of replies that are told twice
+    Timer echo_timer_;
     std::unique_ptr<memory::BufferPool> copy_pool_;
 
     // The firmware's.

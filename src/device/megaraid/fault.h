@@ -26,7 +26,7 @@ enum class FaultKind : std::uint8_t {
     io_failed,             ///< ends with the MFI status `status`
     lost_completion,       ///< carried out, never told; an abort finds it
     late_completion,       ///< told `duration` later: one slow disk, with `disk` and a count of 0
-    duplicate_completion,  ///< told twice
+    duplicate_completion,  ///< told twice, the second time `duration` later
     // At any command.
     firmware_fault,  ///< the firmware goes to state FAULT, and a reset helps; for good if `permanent`
     pull_disk,       ///< `disk` is gone, for `duration`; zero: for good. The host is told by events

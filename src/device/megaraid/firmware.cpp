@@ -87,6 +87,8 @@ void Controller::drop_all() noexcept {
     while (requests_.pop(nobodys)) continue;
     delayed_.clear();
     delay_timer_.cancel();
+    echoes_.clear();
+    echo_timer_.cancel();
     tasks_waiting_ = 0;
     look_at_tasks_ = false;
     flush_waiting_.clear();
@@ -115,6 +117,7 @@ void Controller::fault(bool permanent) noexcept {
 
 void Controller::breach(const char* what) noexcept {
     log_limited("megaraid: fault", what);
+    ++counters_.breaches;
     fail_firmware(false);
 }
 

@@ -144,6 +144,7 @@ bool Controller::meet_faults(Slot& slot) noexcept {
                 return;
             default:
                 slot.twice = true;
+                slot.again = fault.duration;
                 return;
         }
     });

@@ -79,22 +79,44 @@ void Controller::tell_sense(const Slot& slot) noexcept {
 void Controller::post_reply(Slot& slot) noexcept {
     const std::uint16_t smid = slot.smid;
     const std::uint8_t vector = slot.vector;
-    const unsigned times = slot.twice ? 2 : 1;
+    const bool twice = slot.twice;
+    const Duration again = slot.again;
     release(slot);
-    for (unsigned i = 0; i < times; ++i) {
-        switch (replies_.post(host_->memory(), vector, smid)) {
-            case ReplyQueues::Posted::yes:
-                ++counters_.replies;
-                interrupts_.note(vector < replies_.count() ? vector : 0);
-                break;
-            case ReplyQueues::Posted::full:
-                ++counters_.dropped;
-                return breach("MegaRAID model: a reply queue is full");
-            case ReplyQueues::Posted::unmapped:
-                ++counters_.dropped;
-                return breach("MegaRAID model: a reply queue lies where the host has no memory");
-        }
+    post(vector, smid);
+    if (twice) [[unlikely]]
+        tell_again(vector, smid, again);
+}
+
+void Controller::post(std::uint8_t vector, std::uint16_t smid) noexcept {
+    switch (replies_.post(host_->memory(), vector, smid)) {
+        case ReplyQueues::Posted::yes:
+            ++counters_.replies;
+            interrupts_.note(vector < replies_.count() ? vector : 0);
+            return;
+        case ReplyQueues::Posted::full:
+            ++counters_.dropped;
+            return breach("MegaRAID model: a reply queue is full");
+        case ReplyQueues::Posted::unmapped:
+            ++counters_.dropped;
+            return breach("MegaRAID model: a reply queue lies where the host has no memory");
     }
+}
+
+void Controller::tell_again(std::uint8_t vector, std::uint16_t smid, Duration later) noexcept {
+    if (later == Duration{} && state() == State::operational) return post(vector, smid);
+    echoes_.push_back({.due = host_->reactor().now() + later, .vector = vector, .smid = smid});
+    echo_timer_.arm(host_->reactor(), std::ranges::min(echoes_, {}, &Echo::due).due);
+}
+
+unsigned Controller::tell_echoes() noexcept {
+    const Time now = host_->reactor().now();
+    const auto due = std::ranges::partition(echoes_, [now](const Echo& each) { return each.due > now; });
+    const std::vector<Echo> told(due.begin(), due.end());
+    echoes_.erase(due.begin(), due.end());
+    for (const Echo& each : told)
+        if (state() == State::operational) post(each.vector, each.smid);
+    if (!echoes_.empty()) echo_timer_.arm(host_->reactor(), std::ranges::min(echoes_, {}, &Echo::due).due);
+    return static_cast<unsigned>(told.size());
 }
 
 void Controller::release(Slot& slot) noexcept {

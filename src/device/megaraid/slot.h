@@ -57,6 +57,7 @@ struct Slot {
     bool dropped = false;  ///< by a reset: it ends without a word
     bool aborted = false;  ///< by task management: it ends as failed
     bool lost = false, twice = false;
+    Duration again{};          ///< twice: the second time so much later
     std::uint8_t failure = 0;  ///< MfiStatus that it ends with, whatever the SCSI status is; 0: none
 
     std::uint64_t frame = 0;  ///< address of the request

@@ -8,6 +8,7 @@
 #include "block/tag_set.h"
 #include "driver/megaraid/command_memory.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,9 +18,11 @@ namespace mqblk::driver::megaraid {
 
 /// The SMIDs that are left, shared by all queues.
 struct FewerCommands {
-    explicit FewerCommands(unsigned commands) : smids(commands - reserved_tags), tags(commands + 1) {}
-    block::TagSet smids;              ///< + reserved_tags, + 1
-    std::vector<std::uint32_t> tags;  ///< by SMID: whose it is; written and read by its owner
+    explicit FewerCommands(unsigned commands) : smids(commands - reserved_tags), tags(commands + 1) {
+        for (auto& tag : tags) tag.store(block::TagSet::none, std::memory_order_relaxed);
+    }
+    block::TagSet smids;                           ///< + reserved_tags, + 1
+    std::vector<std::atomic<std::uint32_t>> tags;  ///< by SMID: whose it is; read for any that the firmware may name
 };
 
 /// Of one queue, on its thread.
@@ -39,7 +42,7 @@ class CommandIndex {
         const std::uint32_t got = user_->get();
         if (got == block::TagSet::none) return 0;
         const std::uint16_t smid = smid_of(got + reserved_tags);
-        fewer_->tags[smid] = tag;
+        fewer_->tags[smid].store(tag, std::memory_order_relaxed);
         return smid;
     }
     void put(std::uint16_t smid) noexcept {
@@ -50,7 +53,7 @@ class CommandIndex {
     [[nodiscard]] std::uint32_t tag(std::uint16_t smid) const noexcept {
         if (fewer_ == nullptr) [[likely]]
             return tag_of(smid);
-        return smid < fewer_->tags.size() ? fewer_->tags[smid] : block::TagSet::none;
+        return smid < fewer_->tags.size() ? fewer_->tags[smid].load(std::memory_order_relaxed) : block::TagSet::none;
     }
 
     /// After take() gave none: `wake` runs once, on any thread, when one comes free. False: one has come free.

@@ -84,12 +84,14 @@ class CommandPort {
     [[nodiscard]] virtual bool has_task(const Route& route, wire::megaraid::TaskType type) const noexcept = 0;
     virtual void send_task(std::uint16_t smid, const Route& route, wire::megaraid::TaskType type,
                            std::uint16_t task_smid) noexcept = 0;
-    [[nodiscard]] virtual Answered read_internal(std::uint16_t smid) const noexcept = 0;
+    [[nodiscard]] virtual Answered read_internal(std::uint16_t smid) noexcept = 0;
 
     // Requests.
 
     virtual void send(const IoCommand& command) noexcept = 0;
-    [[nodiscard]] virtual Answered read(const block::Request& request, std::uint16_t smid) const noexcept = 0;
+    [[nodiscard]] virtual Answered read(const block::Request& request, std::uint16_t smid) noexcept = 0;
+    /// What was taken for no answer may have been one: the command is late.
+    virtual void distrust(std::uint16_t) noexcept {}
 
   protected:
     explicit CommandPort(const pci::Bar& bar) noexcept : bar_(bar) {}

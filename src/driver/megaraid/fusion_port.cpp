@@ -53,6 +53,7 @@ void FusionPort::send(const IoCommand& command) noexcept {
     frame.io_flags =
         static_cast<std::uint16_t>(wire::scsi::cdb_bytes(cdb[0]) | (path.fast ? unsigned{io_fast_path} : 0u));
     frame.context = path.context;
+    frame.context.status = status_before(is_fast(frame));
     if (carries_data(request.op)) [[likely]] {
         frame.chain_offset =
             write_list(request, command.gathered, memory, command.bounce, smid, generation_, path.fast);
@@ -70,12 +71,27 @@ void FusionPort::send(const IoCommand& command) noexcept {
     post(smid, path.type, command.vector, path.dev_handle);
 }
 
-Answered FusionPort::read(const Request& request, std::uint16_t smid) const noexcept {
+std::uint8_t FusionPort::status_after(const ScsiIoRequest& frame) noexcept {
+    const std::uint8_t status = frame.context.status;
+    std::atomic<Writes>& writes = writes_[is_fast(frame)];
+    if (status == static_cast<std::uint8_t>(MfiStatus::pending)) [[unlikely]] {
+        if (writes.load(std::memory_order_relaxed) == Writes::yes) return status;
+        writes.store(Writes::no, std::memory_order_relaxed);
+        return static_cast<std::uint8_t>(MfiStatus::ok);
+    }
+    if (status == 0 && writes.load(std::memory_order_relaxed) == Writes::unknown) [[unlikely]]
+        writes.store(Writes::yes, std::memory_order_relaxed);
+    return status;
+}
+
+Answered FusionPort::read(const Request& request, std::uint16_t smid) noexcept {
     const ScsiIoRequest& frame = memory_->frame(smid);
     const std::uint32_t moved = frame.data_bytes;
-    return {.status = frame.context.status,
+    const std::uint8_t status = status_after(frame);
+    return {.status = status,
             .scsi_status = frame.context.ex_status,
-            .all = !carries_data(request.op) || moved >= request.data_bytes()};
+            .all = !carries_data(request.op) || moved >= request.data_bytes(),
+            .ended = status != static_cast<std::uint8_t>(MfiStatus::pending)};
 }
 
 }  // namespace mqblk::driver::megaraid

@@ -107,6 +107,7 @@ void FusionPort::send_scsi(std::uint16_t smid, const Route& route, bool direct, 
     request.control = data.bytes == 0 ? 0u : unsigned{control_read};
     std::memcpy(request.cdb, cdb.data(), cdb.size());
     request.context = path.context;
+    request.context.status = status_before(is_fast(request));
     if (data.bytes != 0) {
         request.context.sges = 1;
         request.sgl[0] = {.address = data.address, .bytes = data.bytes};
@@ -128,22 +129,36 @@ void FusionPort::send_task(std::uint16_t smid, const Route& route, TaskType type
     request.task_smid = task_smid;
     request.flags = disk ? task_for_pd : task_for_ld;
     memory_->frame(smid) = std::bit_cast<ScsiIoRequest>(request);
+    // No answer, so that a late second one of the SMID's last user is none.
+    reinterpret_cast<std::uint8_t*>(&memory_->frame(smid))[task_reply_offset + offsetof(TaskReply, response)] =
+        static_cast<std::uint8_t>(MfiStatus::pending);
     post(smid, RequestType::high_priority, control_vector, 0);
 }
 
-Answered FusionPort::read_internal(std::uint16_t smid) const noexcept {
+Answered FusionPort::read_internal(std::uint16_t smid) noexcept {
     const ScsiIoRequest& frame = memory_->frame(smid);
+    Answered answer;
     switch (static_cast<Function>(frame.function)) {
         case Function::passthrough:
-            return {.status = static_cast<std::uint8_t>(memory_->chain(smid)[mfi_status_offset])};
+            answer.status = static_cast<std::uint8_t>(memory_->chain(smid)[mfi_status_offset]);
+            break;
         case Function::task_management: {
             TaskReply reply;
             std::memcpy(&reply, reinterpret_cast<const std::byte*>(&frame) + task_reply_offset, sizeof reply);
-            return {.status = reply.response};
+            answer.status = reply.response;
+            break;
         }
         default:
-            return {.status = frame.context.status, .scsi_status = frame.context.ex_status};
+            answer.status = status_after(frame);
+            answer.scsi_status = frame.context.ex_status;
+            break;
     }
+    answer.ended = answer.status != static_cast<std::uint8_t>(MfiStatus::pending);
+    return answer;
+}
+
+void FusionPort::distrust(std::uint16_t smid) noexcept {
+    writes_[is_fast(memory_->frame(smid))].store(Writes::no, std::memory_order_relaxed);
 }
 
 }  // namespace mqblk::driver::megaraid

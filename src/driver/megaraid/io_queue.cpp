@@ -82,9 +82,9 @@ Issue IoQueue::queue(Request& request, bool) noexcept {
         let_go(request, bounce_.get(), context.gathered, false);
         return Issue::busy;
     }
-    context.retries = context.resets = 0;
+    context.retries = context.resets = context.doubts = 0;
     context.direct = true;
-    context.late = context.cancelled = false;
+    context.late = context.cancelled = context.doubted = false;
     send(request, context);
     return Issue::accepted;
 }
@@ -172,8 +172,10 @@ void IoQueue::replied(std::uint16_t smid) noexcept {
 
 bool IoQueue::answered(Request& request, Context& context) noexcept {
     const Answered answer = port_.read(request, context.smid);
-    if (!answer.ended) [[unlikely]]
+    if (!answer.ended) [[unlikely]] {
+        context.doubted = true;
         return false;
+    }
     if (answer.status != 0 || !answer.all) [[unlikely]] {
         failed(request, context, answer.status, answer.scsi_status);
         return true;

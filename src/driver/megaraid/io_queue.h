@@ -42,6 +42,8 @@ struct Context {
     bool direct = true;        ///< the map may be followed
     bool late = false;         ///< its recovery has begun
     bool cancelled = false;
+    bool doubted = false;     ///< a reply came that was none of its own
+    std::uint8_t doubts = 0;  ///< and then it was late: so often
 };
 
 class GateLeave {
@@ -59,6 +61,7 @@ class IoQueue final : public block::HardwareQueue {
   public:
     static constexpr unsigned max_retries = 5;
     static constexpr unsigned max_resets = 3;
+    static constexpr unsigned max_doubts = 2;
 
     /// Of reply queue `vector`, 0 where it is shared. The error names the function.
     [[nodiscard]] static Result<std::unique_ptr<IoQueue>> create(Controller& controller, block::Queue& queue,

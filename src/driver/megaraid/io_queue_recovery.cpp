@@ -80,6 +80,7 @@ void IoQueue::failed(Request& request, Context& context, std::uint8_t mfi_status
 
 void IoQueue::wait_to_send(Request& request, Context& context) noexcept {
     context.state = Context::State::waiting;
+    context.doubted = false;
     context.next = nullptr;
     (waiting_last_ != nullptr ? waiting_last_->payload<Context>().next : waiting_first_) = &request;
     waiting_last_ = &request;
@@ -159,6 +160,8 @@ void IoQueue::report_late(const Request& request, Context& context) noexcept {
     const GateLeave leave(gate_);
     if (closed || !up_to_date() || context.late || context.state != Context::State::sent) return;
     context.late = true;
+    // Once is a coincidence, of a double reply and a lost one.
+    if (context.doubted && ++context.doubts >= max_doubts) port_.distrust(context.smid);
     const auto& unit = *static_cast<const Unit*>(block::disk_of(request.device()).driver_data);
     controller_.late({.smid = context.smid, .use = memory_.use(context.smid), .route = unit.route});
 }

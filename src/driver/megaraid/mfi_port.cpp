@@ -145,7 +145,7 @@ void MfiPort::send_task(std::uint16_t smid, const Route&, TaskType, std::uint16_
     post(smid, sizeof frame);
 }
 
-Answered MfiPort::read_internal(std::uint16_t smid) const noexcept {
+Answered MfiPort::read_internal(std::uint16_t smid) noexcept {
     MfiHeader header;
     std::memcpy(&header, memory_->chain(smid), sizeof header);
     return {.status = header.status,

@@ -28,10 +28,10 @@ class MfiPort final : public CommandPort {
     }
     void send_task(std::uint16_t smid, const Route& route, wire::megaraid::TaskType type,
                    std::uint16_t task_smid) noexcept override;
-    [[nodiscard]] Answered read_internal(std::uint16_t smid) const noexcept override;
+    [[nodiscard]] Answered read_internal(std::uint16_t smid) noexcept override;
 
     void send(const IoCommand& command) noexcept override;
-    [[nodiscard]] Answered read(const block::Request&, std::uint16_t smid) const noexcept override {
+    [[nodiscard]] Answered read(const block::Request&, std::uint16_t smid) noexcept override {
         return read_internal(smid);
     }
 
