@@ -49,11 +49,11 @@ struct Config {
 /// What happened on the data path. One writer; any reader.
 struct Counters {
     enum Which : unsigned {
-        full_stripe_writes,     ///< without a read
-        read_modify_writes,     ///< read what they replace, and parity
-        reconstruct_writes,     ///< read what they leave
-        reconstructed_reads,    ///< computed from other members
-        repaired_chunks,        ///< could not be read, and were written anew
+        full_stripe_writes,   ///< without a read
+        read_modify_writes,   ///< read what they replace, and parity
+        reconstruct_writes,   ///< read what they leave
+        reconstructed_reads,  ///< computed from other members
+        repaired_chunks,      ///< could not be read, and were written anew
         journaled_writes,
         count
     };

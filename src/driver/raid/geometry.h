@@ -88,8 +88,8 @@ struct Geometry {
         const std::uint64_t unit = std::max<std::uint64_t>(chunk, member_bytes >= (64u << 20) ? 1u << 20 : block);
         g.data_offset = (journal_offset + journal + unit - 1) / unit * unit;
         g.stripes = member_bytes > g.data_offset ? (member_bytes - g.data_offset) / chunk : 0;
-        g.region_stripes = std::max<std::uint64_t>({1, (g.stripes + most_regions - 1) / most_regions,
-                                                    std::uint64_t{1 << 20} / chunk});
+        g.region_stripes =
+            std::max<std::uint64_t>({1, (g.stripes + most_regions - 1) / most_regions, std::uint64_t{1 << 20} / chunk});
         return g;
     }
 };

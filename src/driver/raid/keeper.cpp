@@ -154,7 +154,8 @@ void Keeper::announce(const Config& before, const Config& after) const {
             log_warning(fmt::format("{}: member {} is rebuilt and in use", name_, i));
     }
     if (after.dead && !before.dead)
-        log_error(fmt::format("{}: more members failed than the array can do without; it takes no I/O any more", name_));
+        log_error(
+            fmt::format("{}: more members failed than the array can do without; it takes no I/O any more", name_));
 }
 
 Task<Mask> Keeper::write_superblocks(const Config& config, Mask members) {

@@ -42,7 +42,8 @@ class Keeper {
 
     /// Writes the first configuration down and opens the array; then keeps it until stop().
     [[nodiscard]] Task<Result<>> start(std::unique_ptr<Config> first);
-    /// Ends what runs in the background and leaves all members as clean as they can be. Turns the home reactor meanwhile.
+    /// Ends what runs in the background and leaves all members as clean as they can be. Turns the home reactor
+    /// meanwhile.
     void stop() noexcept;
 
     /// There may be something to do.

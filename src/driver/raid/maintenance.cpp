@@ -124,14 +124,14 @@ Task<bool> Keeper::rebuild_stripe(std::uint64_t stripe, Mask members, std::byte*
         const auto recovery = Recovery::make(g.data, g.places_of(stripe, usable), wanted);
         if (!recovery) {
             ++rebuild_progress.failed;
-            log_error(fmt::format("{}: stripe {} cannot be rebuilt: other members cannot be read there", name_, stripe));
+            log_error(
+                fmt::format("{}: stripe {} cannot be rebuilt: other members cannot be read there", name_, stripe));
             co_return false;
         }
         Mask sources = 0;
         for (unsigned member = 0; member < g.members(); ++member)
             if ((recovery->sources() & bit(g.place_of(stripe, member))) != 0) sources |= bit(member);
-        const Mask unread =
-            co_await io_->on_each(sources, Op::read, g.chunk_offset(stripe), by_member, g.chunk, 0);
+        const Mask unread = co_await io_->on_each(sources, Op::read, g.chunk_offset(stripe), by_member, g.chunk, 0);
         if (unread != 0) {
             usable &= ~unread;
             continue;
@@ -243,8 +243,7 @@ Task<void> Keeper::repair_stripe(std::uint64_t stripe, std::byte* memory) {
         if ((repaired & bit(place)) == 0) continue;
         const unsigned member = g.member_of(stripe, place);
         log_warning(fmt::format("{}: member {} held wrong data in stripe {}; repaired", name_, member, stripe));
-        const Status status =
-            co_await io_->io(member, Op::write, g.chunk_offset(stripe), chunks[place], g.chunk, 0);
+        const Status status = co_await io_->io(member, Op::write, g.chunk_offset(stripe), chunks[place], g.chunk, 0);
         if (status != Status::ok) array_->report_failed(bit(member));
     }
 }

@@ -35,21 +35,21 @@ enum WireFlag : std::uint8_t { wire_journal = 1, wire_journal_always = 2, wire_d
 
 struct WireSuperblock {
     WireHead head;
-    le64 events;                 // 40
-    std::uint8_t level;          // 48
-    std::uint8_t data;           // 49
-    std::uint8_t parity;         // 50
-    std::uint8_t member;         // 51
-    std::uint8_t flags;          // 52
-    std::uint8_t reserved[3];    // 53
-    le32 chunk;                  // 56
-    le32 journal_slots;          // 60
-    le32 slot_bytes;             // 64
-    le32 reserved2;              // 68
-    le64 stripes;                // 72
-    le64 data_offset;            // 80
-    le64 region_stripes;         // 88
-    le64 member_bytes;           // 96
+    le64 events;                       // 40
+    std::uint8_t level;                // 48
+    std::uint8_t data;                 // 49
+    std::uint8_t parity;               // 50
+    std::uint8_t member;               // 51
+    std::uint8_t flags;                // 52
+    std::uint8_t reserved[3];          // 53
+    le32 chunk;                        // 56
+    le32 journal_slots;                // 60
+    le32 slot_bytes;                   // 64
+    le32 reserved2;                    // 68
+    le64 stripes;                      // 72
+    le64 data_offset;                  // 80
+    le64 region_stripes;               // 88
+    le64 member_bytes;                 // 96
     std::uint8_t states[max_members];  // 104
     std::uint8_t zero[Geometry::block - 104 - max_members];
 };
@@ -68,10 +68,10 @@ struct WirePiece {
 };
 struct WireJournal {
     WireHead head;
-    le64 sequence;   // 40
-    le64 stripe;     // 48
-    le32 count;      // 56
-    le32 data_crc;   // 60
+    le64 sequence;  // 40
+    le64 stripe;    // 48
+    le32 count;     // 56
+    le32 data_crc;  // 60
     WirePiece pieces[max_members];
     std::uint8_t zero[Geometry::block - 64 - sizeof(WirePiece) * max_members];
 };

@@ -116,8 +116,7 @@ std::optional<Recovery> Recovery::make(unsigned data, Mask available, Mask lost)
         }
         ++out;
     }
-    if (out != 0)
-        ec_init_tables(static_cast<int>(data), static_cast<int>(out), decode.data(), result.tables_.data());
+    if (out != 0) ec_init_tables(static_cast<int>(data), static_cast<int>(out), decode.data(), result.tables_.data());
     return result;
 }
 

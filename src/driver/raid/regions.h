@@ -13,7 +13,8 @@ namespace mqblk::driver::raid {
 
 class Regions {
   public:
-    explicit Regions(std::uint32_t count) : count_(count), words_(std::make_unique<std::atomic<std::uint32_t>[]>(count)) {}
+    explicit Regions(std::uint32_t count)
+        : count_(count), words_(std::make_unique<std::atomic<std::uint32_t>[]>(count)) {}
 
     [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
     /// Grows when all bits were taken back at once: what began before is not to end.

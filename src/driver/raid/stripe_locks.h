@@ -19,7 +19,7 @@ struct StripeLock {
     void* context = nullptr;  ///< the owner's
 
     std::uint64_t stripe = 0;
-    StripeLock* next = nullptr;         ///< of the shard's holders, or of those that wait for the same stripe
+    StripeLock* next = nullptr;          ///< of the shard's holders, or of those that wait for the same stripe
     StripeLock* first_waiter = nullptr;  ///< of a holder
     StripeLock* last_waiter = nullptr;
 };
