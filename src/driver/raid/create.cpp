@@ -54,7 +54,7 @@ Result<> check(const Options& options, const std::vector<Found>& found, std::uin
     return {};
 }
 
-/// All chunks of one member.
+/// All of one member, what it said of itself before included.
 Task<Status> clear_member(MemberIo& io, unsigned member, const Geometry& g) {
     const QueueLimits limits = io.device(member)->limits();
     const bool quick = limits.max_write_zeroes_sectors != 0;

@@ -52,7 +52,7 @@ class RaidDriver final : public block::Driver {
 
     [[nodiscard]] Array& array() noexcept { return *array_; }
     [[nodiscard]] Keeper& keeper() noexcept { return *keeper_; }
-    [[nodiscard]] const Home& home() const noexcept { return home_; }
+    [[nodiscard]] const Home& where() const noexcept { return home_; }
     [[nodiscard]] std::string name_of(unsigned member) const {
         const std::lock_guard lock(mutex_);
         return names_[member];
@@ -211,8 +211,8 @@ Result<> replace(Device& device, unsigned member, MemberOption replacement, bool
                                           "first",
                                           member));
     Result<> done;
-    driver->home().run([&] {
-        MemberIo probe(*driver->home().reactor);
+    driver->where().run([&] {
+        MemberIo probe(*driver->where().reactor);
         if (auto opened = probe.open(0, replacement.device); !opened) {
             done = std::unexpected(opened.error());
             return;
@@ -223,7 +223,7 @@ Result<> replace(Device& device, unsigned member, MemberOption replacement, bool
             found = std::move(result);
             ended = true;
         });
-        Reactor& home = *driver->home().reactor;
+        Reactor& home = *driver->where().reactor;
         while (!ended) home.run_once(Reactor::Sleep::yes, home.now() + std::chrono::milliseconds(10));
         if (!found) {
             done = std::unexpected(found.error());
@@ -244,7 +244,7 @@ Result<> scrub(Device& device) {
     if (driver->array().level() == 0) return fail(Errc::not_supported, "RAID-0 has nothing to check its data against");
     if (driver->array().config().in_sync != driver->array().all_members())
         return fail(Errc::io, "members are missing, so wrong data cannot be told from right; rebuild them first");
-    driver->home().run([&] { driver->keeper().scrub(); });
+    driver->where().run([&] { driver->keeper().scrub(); });
     return {};
 }
 
