@@ -131,6 +131,7 @@ void RaidWorld::replace_one() {
         slot.former->refuse(true);
         slot.lost = false;
         flaky_.erase(i);
+        slot.former->set_errors(0);
         const auto done =
             driver::raid::replace(*device_, i, {slot.disk->device(), fmt::format("new {}", i), false}, false);
         // It may have failed to fit in: then it waits.
@@ -210,7 +211,7 @@ bool RaidWorld::restart() {
     const bool come_back = random.below(2) == 0 && !crashed_;
     auto error = open(false, come_back, false);
     // One that was lost before it was told that it belongs to the array is refused.
-    if (error && come_back && replaced) {
+    if (error && come_back && error->find("holds no array") != std::string::npos) {
         tell(*error);
         error = open(false, false, false);
     }

@@ -201,6 +201,18 @@ Task<void> Keeper::scrub_stripe(std::uint64_t stripe, std::byte* memory) {
         co_return;
     }
     recovery->apply(by_place.data(), g.chunk);
+    // One chunk more than it takes was read: if that does not fit, another one is wrong, and which cannot be told.
+    std::byte* const p = memory + std::size_t{g.members()} * g.chunk;
+    std::byte* const q = p + g.chunk;
+    array_->parity().generate(by_place.data(), p, q, g.chunk);
+    if (std::memcmp(p, by_place[g.data], g.chunk) != 0 || std::memcmp(q, by_place[g.data + 1], g.chunk) != 0) {
+        ++scrub_progress.failed;
+        log_error(
+            fmt::format("{}: stripe {} is damaged, and cannot be repaired as a member cannot be read there; scrub "
+                        "it again once that is replaced",
+                        name_, stripe));
+        co_return;
+    }
     scrub_progress.repaired += static_cast<unsigned>(std::popcount(lost)) * (g.chunk / scrub_step);
     const Mask failed = co_await io_->on_each(unread, Op::write, g.chunk_offset(stripe), by_member, g.chunk, 0);
     if (failed != 0) array_->report_failed(failed);
