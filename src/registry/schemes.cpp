@@ -43,6 +43,38 @@ constexpr std::array file_options{
     ro_option,
 };
 
+constexpr std::array delay_options{
+    OptionInfo{"disk", "[URI]", "", "the device below"},
+    OptionInfo{"latency", "TIME", "0", "each request takes so long more"},
+    OptionInfo{"seek", "TIME", "0", "and so long where it does not begin where the one before ended"},
+    OptionInfo{"bandwidth", "SIZE", "no limit", "bytes per second, of all reads and writes together"},
+    queues_option,
+    depth_option,
+};
+
+constexpr OptionInfo member_option{"member", "[URI]|missing", "", "a member, in any order; repeated for each", true};
+constexpr OptionInfo chunk_option{"chunk", "SIZE", "128k",
+                                  "with create: what a member has of each stripe, a power of two from 4k on"};
+constexpr OptionInfo member_size_option{"member_size", "SIZE", "all", "with create: what to use of each member"};
+constexpr OptionInfo create_option{"create", "0|1", "0",
+                                   "make the array; refused where a member holds one, unless force=1"};
+constexpr OptionInfo force_option{"force", "0|1", "0",
+                                  "overwrite members that hold an array; start one that may hold wrong data"};
+constexpr std::array raid0_options{member_option, chunk_option,  member_size_option, create_option,
+                                   force_option,  queues_option, depth_option};
+constexpr std::array raid6_options{
+    member_option,
+    chunk_option,
+    member_size_option,
+    create_option,
+    force_option,
+    OptionInfo{"replace", "N", "", "the N-th member of the list, from 0, is new: it is rebuilt; may be repeated", true},
+    OptionInfo{"journal", "degraded|always", "degraded",
+               "with create: writes are journaled while members are missing, or always (docs/raid.md)"},
+    queues_option,
+    depth_option,
+};
+
 constexpr OptionInfo host_queues{"queues", "N", "1 for each thread", "most I/O queues to ask for"};
 constexpr OptionInfo hostnqn_option{"hostnqn", "NQN", "stable, of this machine and user", "how this host names itself"};
 constexpr OptionInfo timeout_option{"timeout", "TIME", "30s", "longest time for one request before it is aborted"};
@@ -120,6 +152,15 @@ constexpr std::array table{
                "ram://?size=64M", ram_options, open_ram},
     SchemeInfo{"file", "file:///PATH", "A regular file or a block device.", "file:///var/tmp/disk.img?size=1G",
                file_options, open_file},
+    SchemeInfo{"delay", "delay://", "Another device that takes its time, as a real disk does.",
+               "delay://?disk=[ram://?size=64M]&latency=4ms&bandwidth=150M", delay_options, open_delay},
+    SchemeInfo{"raid0", "raid0://", "A RAID-0 array of 2 to 32 members.",
+               "raid0://?create=1&member=[ram://?size=64M]&member=[ram://?size=64M]", raid0_options, open_raid0},
+    SchemeInfo{"raid6", "raid6://",
+               "A RAID-6 array: 3 to 32 members of data and two for P and Q, of which any two may be missing.",
+               "raid6://?create=1&member=[ram://?size=64M]&member=[ram://?size=64M]&member=[ram://?size=64M]&member=["
+               "ram://?size=64M]&member=[ram://?size=64M]",
+               raid6_options, open_raid6},
     SchemeInfo{"nvme+tcp", "nvme+tcp://HOST[:PORT]/NQN/NSID",
                "A namespace of an NVMe/TCP target; port 4420 unless given.",
                "nvme+tcp://127.0.0.1:4420/nqn.2026-01.io.mqblk:disks/1", tcp_options, open_nvme_tcp},

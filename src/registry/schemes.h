@@ -41,6 +41,9 @@ struct SchemeInfo {
 Result<std::shared_ptr<Device>> open_null(Services&, const Uri&, const SchemeInfo&);            // open_local.cpp
 Result<std::shared_ptr<Device>> open_ram(Services&, const Uri&, const SchemeInfo&);             // open_local.cpp
 Result<std::shared_ptr<Device>> open_file(Services&, const Uri&, const SchemeInfo&);            // open_local.cpp
+Result<std::shared_ptr<Device>> open_delay(Services&, const Uri&, const SchemeInfo&);           // open_raid.cpp
+Result<std::shared_ptr<Device>> open_raid0(Services&, const Uri&, const SchemeInfo&);           // open_raid.cpp
+Result<std::shared_ptr<Device>> open_raid6(Services&, const Uri&, const SchemeInfo&);           // open_raid.cpp
 Result<std::shared_ptr<Device>> open_nvme_tcp(Services&, const Uri&, const SchemeInfo&);        // open_nvme.cpp
 Result<std::shared_ptr<Device>> open_nvme_loop(Services&, const Uri&, const SchemeInfo&);       // open_nvme.cpp
 Result<std::shared_ptr<Device>> open_skd_model(Services&, const Uri&, const SchemeInfo&);       // open_skd.cpp

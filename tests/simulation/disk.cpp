@@ -24,7 +24,7 @@ struct SimulatedDisk::Media {
     std::vector<std::byte> cached, stable;
     std::vector<bool> dirty;  // by block
     std::vector<SimulatedDiskQueue*> queues;
-    bool hanging = false;
+    bool hanging = false, refusing = false;
 
     Media(Random& r, const DiskOptions& o)
         : random(r), options(o), cached(o.bytes), stable(o.bytes), dirty(o.bytes / o.block_bytes) {}
@@ -121,8 +121,8 @@ class SimulatedDiskQueue final : public block::HardwareQueue {
     ~SimulatedDiskQueue() override { std::erase(media_->queues, this); }
 
     block::Issue queue(block::Request& request, bool) noexcept override {
-        const bool early = media_->chance(500);
-        const Status status = early ? media_->execute(request) : Status::ok;
+        const bool early = media_->chance(500) || media_->refusing;
+        const Status status = media_->refusing ? Status::transport : early ? media_->execute(request) : Status::ok;
         pending_.push_back({&request, reactor_.now() + media_->latency(), early, status});
         return block::Issue::accepted;
     }
@@ -233,6 +233,19 @@ void SimulatedDisk::hang(bool on) {
 
 void SimulatedDisk::set_errors(unsigned per_mille) {
     media_->options.errors_per_mille = per_mille;
+}
+
+void SimulatedDisk::refuse(bool on) {
+    media_->refusing = on;
+    if (!on) return;
+    for (SimulatedDiskQueue* queue : media_->queues) queue->lose_power();
+}
+
+void SimulatedDisk::damage(std::uint64_t offset, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+        media_->cached[offset + i] ^= std::byte{0x5a};
+        media_->stable[offset + i] = media_->cached[offset + i];
+    }
 }
 
 unsigned SimulatedDisk::outstanding() const noexcept {

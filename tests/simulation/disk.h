@@ -42,6 +42,10 @@ class SimulatedDisk {
     /// While set, requests stay where they are.
     void hang(bool);
     void set_errors(unsigned per_mille);
+    /// While set, nothing reaches it: requests end as if the path to it were lost.
+    void refuse(bool);
+    /// What it holds there becomes something else, unnoticed.
+    void damage(std::uint64_t offset, std::size_t bytes);
 
     [[nodiscard]] unsigned outstanding() const noexcept;  ///< requests that queues hold
 
