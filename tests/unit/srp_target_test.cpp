@@ -376,6 +376,21 @@ TEST(SrpTarget, AnAbortedCommandHasNoAnswer) {
     initiator.domain().unregister(rkey);
 }
 
+// Both ends live in the initiator's reactor: when that goes, nothing of the target's may be left there.
+TEST(SrpTarget, NothingIsLeftInAReactorThatGoes) {
+    SrpWorld world;
+    auto reactor = std::make_unique<ManualReactor>(world.clock, world.random);
+    auto initiator = std::make_unique<SrpInitiator>(world.network, *reactor);
+    initiator->start();
+    for (unsigned i = 0; i < 100; ++i) reactor->run_once(Reactor::Sleep::no);
+    ASSERT_TRUE(initiator->granted);
+    ASSERT_TRUE(initiator->send(SrpWorld::command(wire::scsi::build_test_unit_ready(), 1)));
+    EXPECT_EQ(world.target->connections(), 1u);
+    initiator.reset();
+    EXPECT_EQ(world.target->connections(), 0u);
+    reactor.reset();
+}
+
 TEST(SrpTarget, ConnectionsEndUnderLoadAndWithTheTarget) {
     SrpWorld world;
     for (unsigned round = 0; round < 3; ++round) {

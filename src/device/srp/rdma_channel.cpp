@@ -110,6 +110,10 @@ void RdmaChannel::disconnected() noexcept {
     end(nullptr);
 }
 
+void RdmaChannel::orphaned() noexcept {
+    target_.drop(*this);
+}
+
 std::string RdmaChannel::name() const {
     return fmt::format("{} (initiator port {:016x}{:016x})", queue_pair_->peer(), initiator_.first.value(),
                        initiator_.second.value());

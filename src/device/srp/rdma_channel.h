@@ -80,6 +80,7 @@ class RdmaChannel final : public Poller, private fabric::rdma::QueuePairHandler 
     // rdma_channel.cpp: its life.
     void established() noexcept override;
     void disconnected() noexcept override;
+    void orphaned() noexcept override;
     [[nodiscard]] Result<> set_up();
     void completed(const fabric::rdma::WorkCompletion&) noexcept;
     void settle() noexcept;

@@ -51,6 +51,8 @@ class Target {
 
     /// It is done: destroyed in a later pass.
     void retire(RdmaChannel&);
+    /// Destroys it now.
+    void drop(RdmaChannel& channel) { erase(channel.id()); }
     /// When all copies are gone, the task in that slot of the channel is told.
     [[nodiscard]] std::shared_ptr<void> make_task_token(const RdmaChannel&, unsigned index, std::uint64_t number);
     /// Has the other channels of the same initiator, or all of them, carry out the order. The caller has the token,
