@@ -36,7 +36,7 @@ class Target {
 
     /// Returns the address really taken. On `reactor`'s thread.
     [[nodiscard]] Result<fabric::Address> listen(fabric::rdma::Network&, Reactor& reactor, const fabric::Address&);
-    /// Listens no more, where it did on `reactor`; its thread.
+    /// Listens no more, where it did on `reactor`; its thread, or any where requests come on the connector's.
     void stop_listening(Reactor& reactor);
     /// Ends all connections; `done` runs, on any thread, when the last one is gone. Once. Any thread.
     void shutdown(std::function<void()> done);
