@@ -220,7 +220,11 @@ Task<void> Controller::take_present(Kind kind, std::vector<std::uint16_t> ids) {
 
 /// If somebody has it open: what it says now.
 void Controller::update_device(Unit& unit) {
-    const auto device = unit.device.lock();
+    std::shared_ptr<Device> device;
+    {
+        const std::lock_guard lock(mutex_);
+        device = unit.device.lock();
+    }
     const std::uint64_t sectors = unit.facts.blocks << unit.block_shift;
     if (device == nullptr || device->sectors() == sectors) return;
     block::update_disk(*device, device->core().disk_limits(), sectors, unit.facts.read_only);
