@@ -87,6 +87,8 @@ void Controller::look_at_tasks() noexcept {
         if (there) return;
         slot.task.waits = false;
         --tasks_waiting_;
+        // A driver that is interrupted for the task looks for the replies of what it ended where it was interrupted.
+        if (interrupts_.noted()) interrupts_.flush();
         answer_task(slot, TaskResponse::complete);
     });
 }
