@@ -129,7 +129,7 @@ TEST_F(MegaraidFault, ATaskInterruptsAfterWhatItEnded) {
     ASSERT_TRUE(host.function().enable_interrupts(pci::InterruptType::msix, 2));
     std::vector<unsigned> order;
     std::unique_ptr<pci::Interrupt> interrupts[2];
-    for (unsigned vector = 0; vector < 2; ++vector) {
+    for (const unsigned vector : {1u, 0u}) {
         auto made = host.function().interrupt(vector, host.reactor(), [&order, vector] { order.push_back(vector); });
         ASSERT_TRUE(made);
         interrupts[vector] = std::move(*made);
