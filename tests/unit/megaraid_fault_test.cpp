@@ -125,6 +125,24 @@ TEST_F(MegaraidFault, ATargetResetEndsAllOfItsCommands) {
     EXPECT_EQ(host.controller().counters().aborted, 15u);
 }
 
+TEST_F(MegaraidFault, ATaskInterruptsAfterWhatItEnded) {
+    ASSERT_TRUE(host.function().enable_interrupts(pci::InterruptType::msix, 2));
+    std::vector<unsigned> order;
+    std::unique_ptr<pci::Interrupt> interrupts[2];
+    for (const unsigned vector : {1u, 0u}) {
+        auto made = host.function().interrupt(vector, host.reactor(), [&order, vector] { order.push_back(vector); });
+        ASSERT_TRUE(made);
+        interrupts[vector] = std::move(*made);
+        interrupts[vector]->arm();
+    }
+    inject("late,pd=0,by=100s");
+    host.prepare_fast(1, scsi::build_read(0, 8), 0, host.ranges(0, 4096));
+    host.post(1, mrw::RequestType::fp_io, 1);
+    EXPECT_EQ(host.run_task(TaskType::abort_task, handle_of(0), false, 1), TaskResponse::complete);
+    host.run_for(1s);
+    EXPECT_EQ(order, (std::vector<unsigned>{1, 0})) << "the task's reply is in queue 0";
+}
+
 TEST_F(MegaraidFault, TaskManagementThatCannotBe) {
     EXPECT_EQ(host.run_task(TaskType::abort_task, handle_of(200), false, 1), TaskResponse::invalid_frame);
     EXPECT_EQ(host.run_task(TaskType::abort_task, 7, true, 1), TaskResponse::invalid_frame);

@@ -146,6 +146,8 @@ Result<> Controller::open_target(Target& target) {
 unsigned Controller::poll() noexcept {
     sleeping_.store(false, std::memory_order_relaxed);
     unsigned events = 0;
+    if (look_at_tasks_) [[unlikely]]
+        look_at_tasks();
     if (asked_.load(std::memory_order_relaxed) != 0) [[unlikely]]
         events += take_asked();
     events += take_requests();
@@ -159,8 +161,6 @@ unsigned Controller::poll() noexcept {
         events += tell_echoes();
     if (restarting_) [[unlikely]]
         events += advance_firmware();
-    if (look_at_tasks_) [[unlikely]]
-        look_at_tasks();
     if (interrupts_.noted()) interrupts_.flush();
     return events;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Task management. What is to be ended ends first, with replies of its own, and the request is answered after that: so
-// a driver that has the answer has the replies. What a disk is working on is waited for.
+// a driver that has the answer has the replies; and it comes a pass later, so that the driver has been interrupted for
+// them before it is for the answer. What a disk is working on is waited for.
 #include "device/megaraid/controller.h"
 #include "wire/megaraid_mpi.h"
 
