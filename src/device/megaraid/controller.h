@@ -43,6 +43,7 @@ struct Options {
     bool extended_maps = true;          ///< RAID maps for 256 volumes, for drivers that know them
     bool fast_path = true;              ///< … say that drivers may go to the disks themselves
     bool task_management = true;        ///< disks and volumes take aborts
+    bool foreign = false;               ///< disks of their own have another controller's marks: hosts get none
     Duration reset_time{};              ///< until the firmware is ready again
     std::vector<Fault> faults{};
 };
