@@ -55,10 +55,11 @@ struct MfiAdapterOptions {
     wire::megaraid::State first_state = wire::megaraid::State::ready;  ///< it stays there if that is not ready
     std::uint8_t init_status = 0;
     bool answers_init = true;
-    bool aborts = true;              ///< else ABORT is refused
-    bool resets = true;              ///< else it never leaves its state
-    std::set<std::uint32_t> silent;  ///< DCMDs that are never answered
-    std::vector<std::shared_ptr<Device>> volumes, disks;
+    bool aborts = true;                 ///< else ABORT is refused
+    bool resets = true;                 ///< else it never leaves its state
+    std::set<std::uint32_t> silent{};   ///< DCMDs that are never answered
+    std::set<std::uint32_t> refused{};  ///< and that it does not know
+    std::vector<std::shared_ptr<Device>> volumes{}, disks{};
 };
 
 class MfiAdapter final : public pci::Model {

@@ -156,6 +156,8 @@ inline wire::megaraid::MfiStatus MfiAdapter::answer_dcmd(const wire::megaraid::D
 inline void MfiAdapter::dcmd(std::uint64_t address, const wire::megaraid::DcmdFrame& frame) {
     using namespace wire::megaraid;
     if (options_.silent.contains(frame.opcode)) return;
+    if (options_.refused.contains(frame.opcode))
+        return end(address, static_cast<std::uint8_t>(MfiStatus::invalid_dcmd), 0, frame.header.context);
     if (frame.opcode == dcmd::ctrl_event_wait) {
         if (event_frame_ != 0) complain("two wait for events");
         event_frame_ = address;

@@ -98,6 +98,22 @@ TEST(MegaraidMfiRecovery, ContextsThatAreWrongOrComeTwiceAreCounted) {
     EXPECT_EQ(world.adapter->counters().resets, 0u);
 }
 
+TEST(MegaraidMfiRecovery, AContextThatNobodyWaitsForIsInNobodysWay) {
+    MfiWorld world(impatient_mfi());
+    ASSERT_TRUE(world.start());
+    DiskUser user(world.volume(0));
+    expect_works(user, 1);
+    world.on_model([](MfiAdapter& model) { model.post_context(40); });  // of a request's
+    const auto events = world.adapter->counters().events;
+    world.on_model([](MfiAdapter& model) { model.tell_event(wire::megaraid::event::host_bus_scan); });
+    for (unsigned tries = 0; tries < 6000 && world.adapter->counters().events == events; ++tries)
+        std::this_thread::sleep_for(10ms);
+    EXPECT_EQ(world.adapter->counters().events, events + 1);
+    EXPECT_EQ(world.adapter->counters().mismatches, 1u);
+    expect_works(user, 2);
+    EXPECT_EQ(world.adapter->counters().resets, 0u);
+}
+
 TEST(MegaraidMfiRecovery, AFrameThatSaysThatItIsPendingIsNotTaken) {
     MfiWorldOptions options = impatient_mfi();
     options.driver.task_bound = 300ms;

@@ -172,6 +172,24 @@ TEST(MegaraidMfi, ControllersThatDoNotStartAreSaidToBeSo) {
     }
 }
 
+TEST(MegaraidMfi, OldFirmwareNeedNotKnowEverything) {
+    namespace dcmd = wire::megaraid::dcmd;
+    MfiWorldOptions options{.volumes = 1, .disks = 1};
+    options.adapter.refused = {dcmd::pd_list_query, dcmd::ctrl_event_get_info};
+    MfiWorld world(options);
+    const auto started = world.start();
+    ASSERT_TRUE(started) << started.error().message();
+    ASSERT_EQ(world.adapter->units().size(), 1u);
+    EXPECT_EQ(world.adapter->units().front().kind, Kind::volume);
+    options.adapter.refused = {dcmd::ld_get_list};
+    MfiWorld other(options);
+    const auto refused = other.start();
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message().find("the firmware refuses to tell its volumes, with status 0x02"),
+              std::string::npos)
+        << refused.error().message();
+}
+
 TEST(MegaraidMfi, AFaultThatAResetHelpsAgainstIsNoObstacle) {
     MfiWorldOptions options{.volumes = 1};
     options.adapter.device_id = pci_device::gen2_79;

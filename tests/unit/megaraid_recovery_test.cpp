@@ -166,6 +166,32 @@ TEST(MegaraidRecovery, TheLadderEndsInAControllerResetThatSendsAgain) {
     }
 }
 
+TEST(MegaraidRecovery, OneInterruptForEverythingIsEnough) {
+    for (const unsigned msi : {0u, 1u}) {
+        SCOPED_TRACE(msi);
+        MegaraidWorldOptions options = impatient(2);
+        options.change_spec = [msi](pci::FunctionSpec& spec) {
+            spec.msix_vectors = 0;
+            spec.msi_vectors = msi;
+        };
+        MegaraidWorld world(options);
+        ASSERT_TRUE(world.start());
+        DiskUser late(world.disk(0)), other(world.disk(1));
+        world.inject({.kind = FaultKind::lost_completion, .disk = 0});
+        auto data = test::pattern(io_bytes, 1);
+        EXPECT_EQ(late.write(0, data), Status::timed_out);
+        EXPECT_GE(world.adapter->counters().aborts, 1u);
+        EXPECT_EQ(other.write(0, data), Status::ok);
+        world.inject({.kind = FaultKind::lost_completion, .disk = 0});
+        world.inject({.kind = FaultKind::wrong_abort, .count = 0, .response = wire::megaraid::TaskResponse::failed});
+        EXPECT_EQ(late.write(16, data), Status::ok);
+        EXPECT_GE(world.adapter->counters().resets, 1u);
+        std::vector<std::byte> content(io_bytes);
+        EXPECT_EQ(late.read(16, content), Status::ok);
+        EXPECT_EQ(content, data);
+    }
+}
+
 TEST(MegaraidRecovery, WhatIsLostInEachResetFailsAtLast) {
     MegaraidWorldOptions options = impatient();
     options.model.task_management = false;

@@ -105,17 +105,13 @@ void Controller::drain_shared() {
     ReplyQueue& replies = port_->replies(0);
     std::uint32_t ended = shared_->take_over();
     bool wake = false;
-    bool has_queue = false;
-    {
-        const std::lock_guard lock(queues_mutex_);
-        has_queue = !queues_.empty() && !collected_;
-    }
     {
         const std::lock_guard lock(shared_->mutex());
         unsigned left = most_control_replies;
         for (std::uint16_t smid = 0; left > 0 && replies.front(smid); --left) {
             const bool internal = SharedReplies::is_internal(smid);
-            if (!internal && has_queue) {
+            // Asked after the answer was seen: what is answered counts as in flight.
+            if (!internal && !collected_ && !queue_is_idle()) {
                 wake = true;
                 break;
             }

@@ -129,6 +129,9 @@ Task<Result<std::vector<std::uint16_t>>> Controller::list_disks(PdQuery query) {
     Mailbox mailbox;
     mailbox.bytes[0] = static_cast<std::uint8_t>(query);
     auto told = co_await ask("its disks", dcmd::pd_list_query, mailbox, pd_list_bytes);
+    // Older firmware has volumes only.
+    if (!told && !is_fusion(generation_) && told.error().code() == Errc::protocol)
+        co_return std::vector<std::uint16_t>{};
     if (!told) co_return std::unexpected(told.error());
     const auto list = decode_pd_list(work_.span().first(pd_list_bytes));
     if (!list) co_return fail(Errc::protocol, fmt::format("{}: its list of disks is longer than it may be", name()));
@@ -248,7 +251,11 @@ Task<void> Controller::take_present(Kind kind, std::vector<std::uint16_t> ids) {
 
 /// If somebody has it open: what it says now.
 void Controller::update_device(Unit& unit) {
-    auto device = unit.device.lock();
+    std::shared_ptr<Device> device;
+    {
+        const std::lock_guard lock(mutex_);
+        device = unit.device.lock();
+    }
     const std::uint64_t sectors = unit.facts.blocks << unit.block_shift;
     if (device == nullptr) return;
     if (device->sectors() != sectors)
