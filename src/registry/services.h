@@ -9,6 +9,7 @@
 #include "driver/nvme/host.h"
 #include "fabric/connection.h"
 #include "fabric/loop.h"
+#include "registry/megaraid_controllers.h"
 #include "registry/reactor_thread.h"
 #include "registry/uri.h"
 
@@ -52,6 +53,8 @@ class Services {
     };
     [[nodiscard]] Result<HostParts> host();
 
+    [[nodiscard]] MegaraidControllers& megaraid() noexcept { return megaraid_; }
+
     /// The context's own target, and the way to it without a socket.
     struct LoopParts {
         device::nvme::Target* target;
@@ -91,6 +94,7 @@ class Services {
     std::shared_ptr<fabric::LoopTarget> loop_;
     unsigned loop_count_ = 0;
     std::vector<Bound> bound_;
+    MegaraidControllers megaraid_;
     unsigned connecting_ = 0;     ///< connect() calls that have not been bound or released yet
     unsigned disconnecting_ = 0;  ///< controllers on their way out
     std::condition_variable_any disconnected_;

@@ -150,6 +150,9 @@ inline constexpr unsigned target_ids_offset = 11;  ///< in the answer to ld_list
 enum class PdState : std::uint16_t { unconfigured_good = 0x00, failed = 0x11, online = 0x18, system = 0x40 };
 enum class PdInterface : std::uint8_t { unknown = 0, sas = 2, sata = 3, nvme = 5 };
 
+/// Bits, of what a disk's own metadata says.
+enum PdConfiguration : std::uint16_t { pd_in_volume = 0x0002, pd_foreign = 0x0010 };
+
 struct PdInfo {
     le16 device_id{};
     le16 sequence{};
@@ -163,7 +166,8 @@ struct PdInfo {
     le16 state{};  ///< PdState
     std::uint8_t disabled_for_removal = 0;
     std::uint8_t link_speed = 0;
-    std::uint8_t reserved0[44] = {};
+    le16 configuration{};  ///< PdConfiguration
+    std::uint8_t reserved0[42] = {};
     le64 raw_blocks{}, uncoerced_blocks{}, coerced_blocks{};
     le16 enclosure_id{};
     std::uint8_t enclosure_index = 0;
@@ -177,7 +181,7 @@ struct PdInfo {
     le16 block_bytes{};
     std::uint8_t reserved3[106] = {};
 };
-static_assert(sizeof(PdInfo) == 512 && offsetof(PdInfo, scsi_type) == 0xa5 && offsetof(PdInfo, state) == 0xb8 &&
+static_assert(sizeof(PdInfo) == 512 && offsetof(PdInfo, scsi_type) == 0xa5 && offsetof(PdInfo, state) == 0xb8 && offsetof(PdInfo, configuration) == 0xbc &&
               offsetof(PdInfo, raw_blocks) == 0xe8 && offsetof(PdInfo, enclosure_id) == 0x100 &&
               offsetof(PdInfo, media_type) == 0x172 && offsetof(PdInfo, interface) == 0x191 &&
               offsetof(PdInfo, block_bytes) == 0x194);

@@ -4,6 +4,9 @@
 // has gone, modelled in its own, and refusals in one sentence.
 #include "program.h"
 
+#include <mqblk/context.h>
+#include <mqblk/device.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,6 +15,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mqblk::test {
@@ -123,6 +127,106 @@ TEST_F(CliMegaraidControl, AnS1120TakesFaultsToo) {
     EXPECT_EQ(server_->end(SIGTERM), 0);
 }
 
+/// A controller of two disks and a volume, in another process.
+class CliMegaraidSocket : public testing::Test {
+  protected:
+    void SetUp() override { ASSERT_EQ(server_.wait_for_line("ready"), "ready") << server_.output(); }
+    [[nodiscard]] std::string uri(const std::string& rest) const { return "megaraid+vfio-user://" + socket_ + rest; }
+
+    const TemporaryDirectory dir_;
+    const std::string socket_ = dir_.file("megaraid.sock");
+    Running server_{{"emulate", "megaraid", "--socket", socket_, "--jbod", "ram://?size=8M", "--jbod", "ram://?size=4M",
+                     "--ld", "6x5=ram://?size=16M"}};
+};
+
+TEST_F(CliMegaraidSocket, IsListedWithTheUrisThatOpenItsDisks) {
+    for (const std::string name : {"", "/", "/ld/0"}) {
+        const auto listed = run_program({"list", uri(name)});
+        EXPECT_EQ(listed.code, 0) << listed.err;
+        EXPECT_THAT(listed.out, HasSubstr(uri("") + ": mqblk MegaRAID model, serial MQBLK0001, firmware operational, "
+                                                    "disks of their own 2, volumes 1\n"));
+        for (const std::string row : {"/pd/0   8.00MiB    512", "/pd/1   4.00MiB    512", "/ld/0   16.0MiB    512"})
+            EXPECT_THAT(listed.out, HasSubstr(uri(row)));
+        EXPECT_THAT(listed.out, HasSubstr("RAID 6"));
+    }
+    const auto listed = run_program({"list", "--json", uri("?timeout=2s")});
+    EXPECT_EQ(listed.code, 0) << listed.err;
+    const auto report = nlohmann::json::parse(listed.out);
+    EXPECT_TRUE(report["namespaces"].empty());
+    const auto& controller = report["controllers"].at(0);
+    EXPECT_EQ(controller["driver"], "megaraid");
+    EXPECT_EQ(controller["details"]["firmware_state"], "operational");
+    ASSERT_EQ(controller["disks"].size(), 3u);
+    const auto& volume = controller["disks"].at(2);
+    EXPECT_EQ(volume["uri"], uri("/ld/0?timeout=2s"));
+    EXPECT_EQ(volume["kind"], "volume");
+    EXPECT_EQ(volume["raid_level"], 6);
+    EXPECT_EQ(volume["bytes"], 16u << 20);
+    EXPECT_FALSE(controller["disks"].at(0).contains("raid_level"));
+    for (const auto& disk : controller["disks"])
+        EXPECT_EQ(run_program({"info", disk["uri"].get<std::string>()}).code, 0) << disk["uri"];
+}
+
+TEST_F(CliMegaraidSocket, IsSharedByAllThatNameItsDisks) {
+    const std::string data = dir_.file("data");
+    write_file(data, numbered_lines(4u << 20));
+    ASSERT_EQ(run_program({"write", uri("/pd/1"), "-i", data}).code, 0);
+    const auto copied = run_program({"copy", uri("/pd/1"), uri("/ld/0")});
+    EXPECT_EQ(copied.code, 0) << copied.err;
+    EXPECT_EQ(run_program({"verify", data, uri("/ld/0"), "--length", "4M"}).code, 0);
+    const auto measured = run_program({"bench", uri("/pd/0"), uri("/pd/1"), uri("/ld/0"), "--rw", "randrw", "--depth",
+                                       "12", "--jobs", "2", "--time", "200ms", "--verify"});
+    EXPECT_EQ(measured.code, 0) << measured.err;
+    const auto differing = run_program({"copy", uri("/pd/0"), uri("/ld/0?timeout=3s")});
+    EXPECT_EQ(differing.code, 2);
+    EXPECT_THAT(differing.err, HasSubstr("is open with other options (queues=0, timeout=30000ms)"));
+}
+
+TEST_F(CliMegaraidSocket, IsFreeAgainWhenTheLastDiskIsClosed) {
+    Context context;
+    for (unsigned round = 0; round < 3; ++round) {
+        auto first = context.open(uri("/pd/0"));
+        ASSERT_TRUE(first) << first.error().message();
+        auto second = context.open(uri("/ld/0"));
+        ASSERT_TRUE(second) << second.error().message();
+        EXPECT_EQ(context.open(uri("/pd/0")).value(), *first) << "the same device for all who ask";
+        first->reset();
+        auto third = context.open(uri("/pd/1"));
+        ASSERT_TRUE(third) << third.error().message();
+    }
+    const auto other = context.open(uri("/pd/0?timeout=7s"));
+    EXPECT_TRUE(other) << "nobody has it open with other options any more: " << other.error().message();
+}
+
+TEST(CliMegaraid, ListingRefusesInOneSentence) {
+    const std::pair<std::string, std::string> rows[] = {
+        {"null://", "names a device and no controller with several"},
+        {"megaraid+vfio-user://", "no absolute path of a socket"},
+        {"megaraid+vfio-user:///nobody", "nobody serves a device there"},
+        {"megaraid+pci://", "names no card"},
+        {"megaraid+model://", "needs a disk, such as jbod=[ram://?size=64M]"},
+        {"skd+model://", "is required, such as disk="},
+        {"megaraid+modle://", "megaraid+model"},
+    };
+    for (const auto& [uri, part] : rows) {
+        SCOPED_TRACE(uri);
+        const auto ended = run_program({"list", uri});
+        EXPECT_NE(ended.code, 0);
+        EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+        EXPECT_THAT(ended.err, HasSubstr(part));
+    }
+}
+
+TEST(CliMegaraid, ListsACardThatIsOneDisk) {
+    const auto listed = run_program({"list", "--json", "skd+model://?disk=[ram://?size=64M]"});
+    EXPECT_EQ(listed.code, 0) << listed.err;
+    const auto report = nlohmann::json::parse(listed.out);
+    const auto& card = report["controllers"].at(0);
+    EXPECT_EQ(card["driver"], "skd");
+    EXPECT_EQ(card["disks"].at(0)["uri"], "skd+model://?disk=[ram://?size=64M]");
+    EXPECT_EQ(card["disks"].at(0)["bytes"], 64u << 20);
+}
+
 TEST(CliMegaraid, RefusesInOneSentence) {
     struct Row {
         std::string uri;
@@ -143,6 +247,8 @@ TEST(CliMegaraid, RefusesInOneSentence) {
         {"megaraid+pci://ffff:ff:1f.7/pd/0", 1, "no PCI card at ffff:ff:1f.7"},
         {"megaraid+model:///pd/0?jbod=[null://]&fault=firmware-fault@2,for-good=1", 1,
          "the firmware fails when it is to tell what it is"},
+        {"megaraid+model:///pd/0?jbod=[null://]&fault=pull@2,pd=0", 1,
+         "it has neither disks of their own nor volumes: make some with its management tool"},
     };
     for (const Row& row : rows) {
         SCOPED_TRACE(row.uri);

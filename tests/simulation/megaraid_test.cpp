@@ -280,6 +280,28 @@ TEST(MegaraidSession, StartsOrSaysWhyNot) {
     });
 }
 
+// Whoever is told of a change may let go of everything; then the control path itself had the device last.
+TEST(MegaraidSession, EndsThoughItsOwnControlPathLetsGoLast) {
+    for_each_seed(20, [](std::uint64_t seed) {
+        SeededRandom random(seed * 2 + 1);
+        MegaraidWorld world(seed, draw_megaraid_options(random));
+        ASSERT_TRUE(world.open()) << world.error;
+        const MegaraidUnit& unit = world.units().front();
+        auto device = world.device(unit);
+        const std::weak_ptr<Device> left = device;
+        bool told = false;
+        device->on_change([&] {
+            told = true;
+            device.reset();
+            world.close();
+        });
+        unit.disk->resize(world.options().disk.bytes / 2);
+        EXPECT_TRUE(world.run_until([&] { return left.expired(); }, 1h));
+        EXPECT_TRUE(told);
+        EXPECT_TRUE(world.open()) << world.error;
+    });
+}
+
 TEST(MegaraidSession, ReportsItsDisksErrors) {
     for_each_seed(30, [](std::uint64_t seed) {
         MegaraidPlan plan = megaraid_plan({.completions = true}, when_told_so);

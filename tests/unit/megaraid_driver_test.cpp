@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <thread>
 
 namespace mqblk::driver::megaraid {
@@ -43,6 +45,54 @@ TEST(MegaraidDriver, FindsDisksAndVolumesAndSaysWhatThereIs) {
     EXPECT_EQ((*volume)->identity().model, "MQBLK RAID 6");
     EXPECT_EQ((*volume)->limits().io_opt, 6 * 65536u);  // eight disks, two of them for parity
     EXPECT_EQ(world.volume(1)->get(), volume->get());
+}
+
+TEST(MegaraidDriver, SaysWhyThereIsNothingAndWhatToDo) {
+    const auto error_of = [](MegaraidWorldOptions options, const std::function<void(MegaraidWorld&)>& change) {
+        MegaraidWorld world(std::move(options));
+        const auto started = world.start();
+        if (!started) return started.error().message();
+        change(world);
+        const auto none = world.disk(0);
+        return none ? std::string() : none.error().message();
+    };
+    const auto nothing = [](MegaraidWorld&) {};
+    EXPECT_EQ(error_of({.jbods = 0}, nothing),
+              "in-process model: has no pd/0; it has neither disks of their own nor volumes: make some with its "
+              "management tool");
+    MegaraidWorldOptions foreign{.jbods = 2};
+    foreign.model.foreign = true;
+    EXPECT_EQ(error_of(foreign, nothing),
+              "in-process model: has no pd/0; its disks carry the configuration of another controller (foreign): "
+              "import it, or clear it, with its management tool");
+    foreign.volumes = {"1"};
+    EXPECT_EQ(error_of(foreign, nothing), "in-process model: has no pd/0; there are ld/0");
+    MegaraidWorldOptions faulty{.jbods = 1};
+    faulty.model.faults.push_back({.kind = device::megaraid::FaultKind::firmware_fault, .permanent = true});
+    const std::string fault = error_of(faulty, nothing);
+    EXPECT_EQ(fault.find("in-process model: the firmware "), 0u) << fault;
+    EXPECT_NE(fault.find("power-cycle it"), std::string::npos) << fault;
+}
+
+TEST(MegaraidDriver, IsFoundAgainWhileSomethingOfItIsInUse) {
+    MegaraidWorld world({.jbods = 2});
+    ASSERT_TRUE(world.start());
+    const Adapter::Trace trace = world.adapter->trace();
+    auto device = *world.disk(0);
+    world.adapter.reset();
+    {
+        const auto again = trace.again();
+        ASSERT_NE(again, nullptr);
+        EXPECT_EQ(*again->device(Kind::disk, 0), device);
+        EXPECT_TRUE(again->device(Kind::disk, 1));
+    }
+    {
+        const auto channel = *device->channel();
+        device.reset();
+        EXPECT_NE(trace.again(), nullptr) << "a channel keeps it";
+    }
+    EXPECT_EQ(trace.again(), nullptr);
+    EXPECT_EQ(Adapter::Trace{}.again(), nullptr);
 }
 
 struct Case {

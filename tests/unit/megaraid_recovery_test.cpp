@@ -114,6 +114,33 @@ TEST(MegaraidRecovery, ALateAnswerAfterAnAbortThatDidNothingIsTheEnd) {
     EXPECT_EQ(world.adapter->counters().resets, 0u);
 }
 
+// A second reply that comes late finds its SMID with another command, which goes on until its own.
+TEST(MegaraidRecovery, ALateSecondReplyEndsNobodysCommand) {
+    for (const bool fast : {true, false}) {
+        SCOPED_TRACE(fast);
+        MegaraidWorldOptions options{.jbods = 1};
+        options.model.fast_path = fast;
+        MegaraidWorld world(options);
+        ASSERT_TRUE(world.start());
+        DiskUser user(world.disk(0));
+        auto data = test::pattern(io_bytes, 7);
+        ASSERT_EQ(user.write(0, data), Status::ok);
+        // Its echo comes while the next one waits for its answer, with the same tag: one user, one command at a time.
+        constexpr auto echo = 100ms, answer = 400ms;
+        world.inject({.kind = FaultKind::duplicate_completion, .duration = echo});
+        EXPECT_EQ(user.write(8, data), Status::ok);
+        world.inject({.kind = FaultKind::late_completion, .duration = answer});
+        std::vector<std::byte> content(io_bytes);
+        const auto begun = std::chrono::steady_clock::now();
+        EXPECT_EQ(user.read(0, content), Status::ok);
+        EXPECT_GE(std::chrono::steady_clock::now() - begun, answer);
+        EXPECT_EQ(content, data);
+        EXPECT_EQ(world.model_counters().breaches, 0u);
+        EXPECT_EQ(world.adapter->counters().mismatches, 1u);
+        EXPECT_EQ(world.adapter->counters().resets, 0u);
+    }
+}
+
 TEST(MegaraidRecovery, TheLadderEndsInAControllerResetThatSendsAgain) {
     for (const bool task_management : {true, false}) {
         SCOPED_TRACE(task_management);

@@ -238,6 +238,7 @@ TEST(MegaraidReplyRing, ReadsEachReplyOnceAndWraps) {
 TEST(MegaraidMfiReplies, ReadsEachContextOnceAndWraps) {
     alignas(8) std::array<std::uint32_t, MfiReplies::bytes(4) / 4> words{};
     struct NoRegisters final : pci::BarAccess {
+        virtual ~NoRegisters() = default;
         std::uint64_t bar_read(unsigned, std::uint64_t, unsigned) noexcept override { return 0; }
         void bar_write(unsigned, std::uint64_t, unsigned, std::uint64_t) noexcept override {}
     } access;

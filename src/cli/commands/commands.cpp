@@ -41,8 +41,14 @@ constexpr std::array table{
         make_emulate},
     CommandInfo{"discover", "What subsystems a target offers", "Example:\n  mqblk discover 127.0.0.1:4420",
                 make_discover},
-    CommandInfo{"list", "Namespaces of targets, with the URIs that name them",
-                "Example:\n  mqblk list 127.0.0.1 127.0.0.1:4421", make_list},
+    CommandInfo{
+        "list", "What is behind targets and controllers, with the URIs that name it",
+        "Examples:\n"
+        "  mqblk list 127.0.0.1 127.0.0.1:4421\n"
+        "  mqblk list megaraid+vfio-user:///tmp/megaraid.sock\n"
+        "  mqblk list megaraid+pci://0000:01:00.0\n"
+        "Of an NVMe target its namespaces, of a MegaRAID controller its disks and volumes. An S1120 is one disk.",
+        make_list},
     CommandInfo{"info", "What a device is and what it can take",
                 "Examples:\n"
                 "  mqblk info file:///var/tmp/disk.img\n"

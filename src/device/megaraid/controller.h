@@ -44,6 +44,7 @@ struct Options {
     bool fast_path = true;              ///< … say that drivers may go to the disks themselves
     bool task_management = true;        ///< disks and volumes take aborts
     bool online_reset = true;           ///< the firmware lets drivers reset the controller
+    bool foreign = false;               ///< disks of their own have another controller's marks: hosts get none
     Duration reset_time{};              ///< until the firmware is ready again
     std::vector<Fault> faults{};
 };

@@ -78,7 +78,7 @@ void Controller::tell_pd_list(Slot& slot) noexcept {
     std::uint32_t count = 0;
     for (unsigned id = 0; id < topology_.device_ids(); ++id) {
         const Target& target = *topology_.by_device_id(id).target;
-        if (!target.present || (target.is_volume && query == PdQuery::exposed_to_host)) continue;
+        if (!target.present || ((target.is_volume || options_.foreign) && query == PdQuery::exposed_to_host)) continue;
         append(bytes, PdAddress{.device_id = static_cast<std::uint16_t>(id),
                                 .enclosure_id = 0xffff,
                                 .slot = static_cast<std::uint8_t>(id),
@@ -103,7 +103,11 @@ void Controller::tell_pd_info(Slot& slot) noexcept {
     wire::scsi::set_text(inquiry.product, target->unit->options().product);
     wire::scsi::set_text(inquiry.revision, target->unit->options().revision);
     std::memcpy(info.inquiry, &inquiry, sizeof inquiry);
-    info.state = static_cast<std::uint16_t>(target->is_volume ? PdState::online : PdState::system);
+    const PdState alone = options_.foreign ? PdState::unconfigured_good : PdState::system;
+    info.state = static_cast<std::uint16_t>(target->is_volume ? PdState::online : alone);
+    info.configuration = static_cast<std::uint16_t>(target->is_volume  ? pd_in_volume
+                                                    : options_.foreign ? pd_foreign
+                                                                       : 0);
     info.raw_blocks = info.uncoerced_blocks = info.coerced_blocks =
         target->is_volume ? disk_blocks(target->layout, target->unit->blocks()) : target->unit->blocks();
     info.enclosure_id = 0xffff;

@@ -107,6 +107,8 @@ class Controller {
             if (unit->present) fn(*unit);
     }
     [[nodiscard]] std::vector<std::pair<std::string, std::string>> details() const;
+    /// Why there is nothing, where there is nothing; and the remedy.
+    [[nodiscard]] const char* why_empty() const;
     [[nodiscard]] const std::string& name() const noexcept { return function_->name(); }
 
     struct Counters {
@@ -140,7 +142,8 @@ class Controller {
     [[nodiscard]] Task<Result<>> read_controller_info();
     [[nodiscard]] Task<Result<>> read_maps();
     [[nodiscard]] Task<Result<>> scan();
-    [[nodiscard]] Task<Result<std::vector<std::uint16_t>>> list_disks();
+    [[nodiscard]] Task<Result<std::vector<std::uint16_t>>> list_disks(wire::megaraid::PdQuery query);
+    [[nodiscard]] Task<bool> find_foreign();
     [[nodiscard]] Task<Result<std::vector<std::uint16_t>>> list_volumes();
     [[nodiscard]] Task<Result<std::vector<std::uint16_t>>> list_volumes_with_states();
     [[nodiscard]] Task<Result<Outcome>> ask(const char* what, std::uint32_t opcode, wire::megaraid::Mailbox mailbox,
@@ -150,6 +153,7 @@ class Controller {
     [[nodiscard]] Task<void> ask_pages(const Unit& unit, UnitFacts& facts);
     [[nodiscard]] Task<Outcome> ask_scsi(const Unit& unit, wire::scsi::Cdb cdb, std::uint32_t bytes);
     void update_device(Unit& unit);
+    void let_go(std::vector<std::shared_ptr<Device>> devices);
     Unit& unit_for(Kind kind, std::uint16_t id);
     [[nodiscard]] Unit* find_unit(Kind kind, unsigned id) const noexcept;
     void set_routes();
@@ -213,6 +217,7 @@ class Controller {
     mutable std::mutex mutex_;  ///< units_, info_
     std::vector<std::unique_ptr<Unit>> units_;
     wire::megaraid::ControllerInfo info_{};
+    bool foreign_ = false;                              ///< nothing is there but disks of another controller
     bool extended_ = false;                             ///< 256 volumes, and maps for them
     std::vector<std::byte> ld_map_copy_, pd_map_copy_;  ///< the latest that were valid; empty: none
     bool ld_map_wanted_ = false, pd_map_wanted_ = false;

@@ -22,6 +22,7 @@ namespace {
 constexpr std::uint32_t pd_list_bytes = sizeof(ListHeader) + max_physical_disks * sizeof(PdAddress);
 constexpr std::uint32_t ld_list_bytes = sizeof(LdListHeader) + max_volumes_legacy * sizeof(LdEntry);
 constexpr std::uint8_t direct_access_device = 0;
+constexpr std::size_t most_looked_at = 16;  ///< for another controller's configuration
 constexpr std::uint64_t sge_bytes_counted = 4096;
 
 }  // namespace
@@ -124,9 +125,9 @@ void Controller::set_routes() {
     release();
 }
 
-Task<Result<std::vector<std::uint16_t>>> Controller::list_disks() {
+Task<Result<std::vector<std::uint16_t>>> Controller::list_disks(PdQuery query) {
     Mailbox mailbox;
-    mailbox.bytes[0] = static_cast<std::uint8_t>(PdQuery::exposed_to_host);
+    mailbox.bytes[0] = static_cast<std::uint8_t>(query);
     auto told = co_await ask("its disks", dcmd::pd_list_query, mailbox, pd_list_bytes);
     // Older firmware has volumes only.
     if (!told && !is_fusion(generation_) && told.error().code() == Errc::protocol)
@@ -168,13 +169,42 @@ Task<Result<std::vector<std::uint16_t>>> Controller::list_volumes_with_states() 
 }
 
 Task<Result<>> Controller::scan() {
-    auto disks = co_await list_disks();
+    auto disks = co_await list_disks(PdQuery::exposed_to_host);
     if (!disks) co_return std::unexpected(disks.error());
     auto volumes = co_await list_volumes();
     if (!volumes) co_return std::unexpected(volumes.error());
+    const bool foreign = disks->empty() && volumes->empty() && co_await find_foreign();
+    {
+        const std::lock_guard lock(mutex_);
+        foreign_ = foreign;
+    }
     co_await take_present(Kind::disk, std::move(*disks));
     co_await take_present(Kind::volume, std::move(*volumes));
     co_return Result<>{};
+}
+
+/// Whether a disk that hosts do not get carries another controller's configuration. A firmware that does not tell has
+/// none.
+Task<bool> Controller::find_foreign() {
+    const auto all = co_await list_disks(PdQuery::all);
+    if (!all) co_return false;
+    for (std::size_t i = 0; i < std::min(all->size(), most_looked_at) && !stopping_ && reset_why_ == nullptr; ++i) {
+        Mailbox mailbox;
+        mailbox.set_half(0, (*all)[i]);
+        const auto told = co_await ask("what a disk is", dcmd::pd_get_info, mailbox, sizeof(PdInfo));
+        if (!told) continue;
+        PdInfo info;
+        std::memcpy(&info, work_.data(), sizeof info);
+        if ((info.configuration & pd_foreign) != 0) co_return true;
+    }
+    co_return false;
+}
+
+const char* Controller::why_empty() const {
+    const std::lock_guard lock(mutex_);
+    return foreign_ ? "its disks carry the configuration of another controller (foreign): import it, or clear it, with "
+                      "its management tool"
+                    : "it has neither disks of their own nor volumes: make some with its management tool";
 }
 
 Unit* Controller::find_unit(Kind kind, unsigned id) const noexcept {
@@ -206,6 +236,7 @@ Task<void> Controller::take_present(Kind kind, std::vector<std::uint16_t> ids) {
         unit->device.reset();
     }
     for (const auto& device : gone) device->remove();
+    let_go(std::move(gone));
     std::ranges::sort(ids);  // some firmware tells the newest first
     for (const std::uint16_t id : ids) {
         Unit& unit = unit_for(kind, id);
@@ -226,8 +257,15 @@ void Controller::update_device(Unit& unit) {
         device = unit.device.lock();
     }
     const std::uint64_t sectors = unit.facts.blocks << unit.block_shift;
-    if (device == nullptr || device->sectors() == sectors) return;
-    block::update_disk(*device, device->core().disk_limits(), sectors, unit.facts.read_only);
+    if (device == nullptr) return;
+    if (device->sectors() != sectors)
+        block::update_disk(*device, device->core().disk_limits(), sectors, unit.facts.read_only);
+    let_go({std::move(device)});
+}
+
+/// Whoever lets go of the last device waits until the control path has ended; so it is not done from within it.
+void Controller::let_go(std::vector<std::shared_ptr<Device>> devices) {
+    if (!devices.empty()) reactor_.post([devices = std::move(devices)] {});
 }
 
 }  // namespace mqblk::driver::megaraid

@@ -92,18 +92,22 @@ class MegaraidDriver final : public block::Driver {
         // The control path may have been the last to look at a device: then its thread ends what it can, and another
         // one ends it.
         const bool own_thread = control_.thread != nullptr && std::this_thread::get_id() == control_thread_;
-        end(std::move(controller_), control_, own_thread);
+        end(std::move(controller_), control_, own_thread, closed_);
     }
 
     /// Stops and destroys a controller in its reactor.
-    static void end(std::unique_ptr<Controller> controller, const Control& control, bool own_thread) {
+    static void end(std::unique_ptr<Controller> controller, const Control& control, bool own_thread,
+                    std::shared_ptr<std::atomic<bool>> closed = nullptr) {
         const auto done = std::make_shared<std::atomic<bool>>(false);
         const auto held = std::make_shared<std::unique_ptr<Controller>>(std::move(controller));
         std::shared_ptr<void> thread = own_thread ? control.thread : nullptr;
-        control.reactor->post([done, held, thread = std::move(thread)]() mutable {
-            spawn(close_controller(std::move(*held)), [done, thread = std::move(thread)]() mutable {
-                done->store(true);
-                done->notify_all();
+        control.reactor->post([done, held, closed = std::move(closed), thread = std::move(thread)]() mutable {
+            spawn(close_controller(std::move(*held)), [done, closed, thread = std::move(thread)]() mutable {
+                for (const auto& flag : {done, closed}) {
+                    if (flag == nullptr) continue;
+                    flag->store(true);
+                    flag->notify_all();
+                }
                 if (thread != nullptr) std::thread([thread = std::move(thread)] {}).detach();
             });
         });
@@ -118,12 +122,14 @@ class MegaraidDriver final : public block::Driver {
         return std::move(*opened);
     }
     [[nodiscard]] Controller& controller() const noexcept { return *controller_; }
+    [[nodiscard]] const std::shared_ptr<std::atomic<bool>>& closed() const noexcept { return closed_; }
 
   private:
     std::unique_ptr<Controller> controller_;
     const Control control_;
     const std::thread::id control_thread_;
     const std::shared_ptr<Reactor> home_;  ///< of the last queue: has the control reactor's clock, not a caller's
+    const std::shared_ptr<std::atomic<bool>> closed_ = std::make_shared<std::atomic<bool>>(false);
     Shape shape_;
 };
 
@@ -177,13 +183,36 @@ Result<std::shared_ptr<Adapter>> Adapter::open(std::unique_ptr<pci::Function> fu
     }
     auto driver = std::make_shared<MegaraidDriver>(std::move(*start->controller), std::move(control), start->thread,
                                                    std::move(start->home));
-    return std::shared_ptr<Adapter>(new Adapter(std::move(driver)));
+    auto set = block::QueueSet::create(driver);
+    return std::shared_ptr<Adapter>(new Adapter(std::move(driver), std::move(set)));
 }
 
-Adapter::Adapter(std::shared_ptr<MegaraidDriver> driver)
-    : driver_(std::move(driver)), set_(block::QueueSet::create(driver_)) {}
+Adapter::Adapter(std::shared_ptr<MegaraidDriver> driver, std::shared_ptr<block::QueueSet> set)
+    : driver_(std::move(driver)), set_(std::move(set)) {}
 
 Adapter::~Adapter() = default;
+
+Adapter::Trace Adapter::trace() const {
+    Trace trace;
+    trace.driver_ = driver_;
+    trace.set_ = set_;
+    trace.closed_ = driver_->closed();
+    return trace;
+}
+
+std::shared_ptr<Adapter> Adapter::Trace::again() const {
+    auto driver = driver_.lock();
+    auto set = set_.lock();
+    if (driver != nullptr && set != nullptr)
+        return std::shared_ptr<Adapter>(new Adapter(std::move(driver), std::move(set)));
+    driver.reset();
+    if (closed_ != nullptr) closed_->wait(false);
+    return nullptr;
+}
+
+std::vector<std::pair<std::string, std::string>> Adapter::details() const {
+    return driver_->controller().details();
+}
 
 std::vector<UnitName> Adapter::units() const {
     std::vector<UnitName> result;
@@ -191,7 +220,10 @@ std::vector<UnitName> Adapter::units() const {
         result.push_back({.kind = unit.kind(),
                           .id = unit.id(),
                           .model = model_of(unit.facts),
-                          .bytes = unit.facts.blocks * unit.facts.block_bytes});
+                          .serial = unit.facts.serial,
+                          .bytes = unit.facts.blocks * unit.facts.block_bytes,
+                          .block_bytes = unit.facts.block_bytes});
+        if (unit.kind() == Kind::volume && unit.route.mapped) result.back().raid_level = unit.route.raid.level;
     });
     return result;
 }
@@ -211,11 +243,9 @@ Result<std::shared_ptr<Device>> Adapter::device(Kind kind, unsigned id) {
     }
     std::vector<std::string> names;
     for (const UnitName& unit : units()) names.push_back(fmt::format("{}/{}", to_string(unit.kind), unit.id));
-    return fail(Errc::not_found,
-                fmt::format("{}: has no {}/{}; {}", controller.name(), to_string(kind), id,
-                            names.empty() ? "it has neither disks of their own nor volumes: make some with its "
-                                            "management tool"
-                                          : fmt::format("there are {}", fmt::join(names, ", "))));
+    return fail(Errc::not_found, fmt::format("{}: has no {}/{}; {}", controller.name(), to_string(kind), id,
+                                             names.empty() ? controller.why_empty()
+                                                           : fmt::format("there are {}", fmt::join(names, ", "))));
 }
 
 Adapter::Counters Adapter::counters() const {

@@ -15,7 +15,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mqblk {
@@ -49,8 +51,10 @@ struct Control {
 struct UnitName {
     Kind kind = Kind::disk;
     std::uint16_t id = 0;
-    std::string model;
+    std::string model, serial;
     std::uint64_t bytes = 0;
+    std::uint32_t block_bytes = 512;
+    std::optional<unsigned> raid_level{};  ///< of a volume, where the firmware tells
 };
 
 /// An opened controller. Any thread but the control reactor's. The controller lives until this and the last device and
@@ -63,7 +67,24 @@ class Adapter {
                                                                const Options& options);
     ~Adapter();
 
+    /// What is left of an adapter when it is gone: the controller, as long as a device or channel keeps it.
+    class Trace {
+      public:
+        /// Another adapter of the same controller. Null where it is closed: then that has come to its end, and the
+        /// function is free for others. Not from the control reactor's thread.
+        [[nodiscard]] std::shared_ptr<Adapter> again() const;
+
+      private:
+        friend class Adapter;
+        std::weak_ptr<MegaraidDriver> driver_;
+        std::weak_ptr<block::QueueSet> set_;
+        std::shared_ptr<std::atomic<bool>> closed_;
+    };
+    [[nodiscard]] Trace trace() const;
+
     [[nodiscard]] std::vector<UnitName> units() const;
+    /// What it says of itself, in order, by name.
+    [[nodiscard]] std::vector<std::pair<std::string, std::string>> details() const;
     /// The same Device for all who ask while somebody has it. The error says what there is.
     [[nodiscard]] Result<std::shared_ptr<Device>> device(Kind kind, unsigned id);
 
@@ -76,7 +97,7 @@ class Adapter {
     [[nodiscard]] unsigned depth() const noexcept;
 
   private:
-    explicit Adapter(std::shared_ptr<MegaraidDriver> driver);
+    Adapter(std::shared_ptr<MegaraidDriver> driver, std::shared_ptr<block::QueueSet> set);
 
     std::shared_ptr<MegaraidDriver> driver_;
     std::shared_ptr<block::QueueSet> set_;
