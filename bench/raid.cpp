@@ -26,7 +26,7 @@ using namespace mqblk;
 
 constexpr unsigned data_members = 8;
 constexpr std::size_t chunk = 128u << 10, stripe = data_members * chunk;
-constexpr std::uint64_t member_bytes = 256u << 20;
+constexpr std::uint64_t member_bytes = 64u << 20;
 
 template <class T>
 T need(Result<T> result) {
@@ -77,7 +77,7 @@ void raid6(benchmark::State& state, Below below, std::size_t piece) {
         driver::null::Options null;
         driver::ram::Options ram;
         null.bytes = ram.bytes = member_bytes;
-        null.zero = false;
+        ram.populate = true;
         members.push_back(below == Below::null ? need(driver::null::open(null)) : need(driver::ram::open(ram)));
         options.members.push_back({members.back(), "member", false});
     }

@@ -54,10 +54,8 @@ TEST(RaidMetadata, SuperblockBytes) {
     EXPECT_EQ(hex(bytes, 16, 24), "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf0500000000000000");  // UUID, epoch
     EXPECT_EQ(hex(bytes, 40, 16), "88776655443322110608020301000000");  // events, level, data, parity, member, flags
     EXPECT_EQ(hex(bytes, 56, 16), "000002000c0000000010140000000000");  // chunk, slots, bytes of each
-    EXPECT_EQ(hex(bytes, 80, 8),
-              "000010000000"
-              "0000");                                       // where data begin: 16 MiB
-    EXPECT_EQ(hex(bytes, 104, 10), "00000100000000000002");  // states
+    EXPECT_EQ(hex(bytes, 80, 8), "0000000100000000");                   // where data begin: 16 MiB
+    EXPECT_EQ(hex(bytes, 104, 10), "00000100000000000002");             // states
     EXPECT_TRUE(looks_like_superblock(bytes));
 }
 

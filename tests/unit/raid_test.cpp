@@ -67,7 +67,8 @@ void wait_until_optimal(Device& device) {
 }
 
 TEST(Raid, RandomUseAgreesWithTheModel) {
-    for (const std::string uri : {"raid6://?create=1&chunk=4k&queues=1&depth=8" + ram_members(5, "1M"),
+    for (const std::string& uri :
+         std::vector<std::string>{"raid6://?create=1&chunk=4k&queues=1&depth=8" + ram_members(5, "1M"),
                                   "raid6://?create=1&chunk=16k" + ram_members(10, "1M"),
                                   "raid6://?create=1&chunk=4k&journal=always" + ram_members(6, "1M"),
                                   "raid0://?create=1&chunk=8k" + ram_members(3, "1M")}) {
@@ -237,7 +238,7 @@ TEST(Raid, MembersAreBelievedByWhatTheySay) {
                 HasSubstr("2 of the array's 5 members are there"));
     EXPECT_THAT(refusal("raid6://?" + files.members(4) + "&member=[ram://?size=1M]"),
                 HasSubstr("holds no array; name the right one, or give replace=4"));
-    EXPECT_THAT(refusal("raid6://?replace=4" + files.members(4) + "&member=[ram://?size=512k]"), HasSubstr("too"));
+    EXPECT_THAT(refusal("raid6://?replace=4" + files.members(4) + "&member=[ram://?size=512k]"), HasSubstr("use one of that size or larger"));
     // A copy of a member is the same member.
     std::filesystem::copy_file(files.path("d0"), files.path("copy"));
     EXPECT_THAT(refusal(fmt::format("raid6://?{}&member=[file://{}]", files.members(4), files.path("copy"))),

@@ -117,6 +117,7 @@ class RaidQueue final : public block::HardwareQueue, public Array::Participant {
 
     // Requests to works and back (raid_queue.cpp).
     void pump() noexcept;
+    void lay_out(block::Request&) noexcept;
     void cut(block::Request&, StripeWork&) noexcept;
     void finish(StripeWork&, Status) noexcept;
     void settle(block::Request&) noexcept;
