@@ -238,7 +238,8 @@ TEST(Raid, MembersAreBelievedByWhatTheySay) {
                 HasSubstr("2 of the array's 5 members are there"));
     EXPECT_THAT(refusal("raid6://?" + files.members(4) + "&member=[ram://?size=1M]"),
                 HasSubstr("holds no array; name the right one, or give replace=4"));
-    EXPECT_THAT(refusal("raid6://?replace=4" + files.members(4) + "&member=[ram://?size=512k]"), HasSubstr("use one of that size or larger"));
+    EXPECT_THAT(refusal("raid6://?replace=4" + files.members(4) + "&member=[ram://?size=512k]"),
+                HasSubstr("use one of that size or larger"));
     // A copy of a member is the same member.
     std::filesystem::copy_file(files.path("d0"), files.path("copy"));
     EXPECT_THAT(refusal(fmt::format("raid6://?{}&member=[file://{}]", files.members(4), files.path("copy"))),
@@ -249,6 +250,8 @@ TEST(Raid, MembersAreBelievedByWhatTheySay) {
     EXPECT_THAT(refusal("raid6://?" + files.members(4) + others.member(4)), HasSubstr("belongs to array"));
     EXPECT_THAT(refusal("raid6://?replace=4" + files.members(4) + others.member(4)),
                 HasSubstr("give force=1 to overwrite it"));
+    EXPECT_EQ(refusal("raid6://?replace=4&force=1" + files.members(4) + others.member(4)), "it opened");
+    EXPECT_EQ(refusal("raid6://?" + files.members(4) + others.member(4)), "it opened") << "it belongs here now";
     // Any order, and without two.
     EXPECT_EQ(
         refusal("raid6://?" + files.member(4) + files.member(2) + files.member(0) + files.member(1) + files.member(3)),

@@ -266,7 +266,7 @@ void RaidQueue::await_configuration(StripeWork& work) noexcept {
     work.generation = work.config->generation;
     leave_gate(work);
     hold(work, StripeWork::Wait::configuration);
-    array_->report_failed(work.failed);
+    array_->report_failed(work.failed, *work.config);
     // A flush is not within the gate: what it waits for may have come already.
     if (array_->config().generation != work.generation) look_again();
 }
@@ -412,8 +412,16 @@ void RaidQueue::end_step(StripeWork& work) noexcept {
     if (--work.in_flight == 0) (this->*work.then)(work);
 }
 
+/// Channels to former members go once what they had under way has ended.
+void RaidQueue::close_retired() noexcept {
+    for (const auto& channel : retired_)
+        if (channel->outstanding() != 0) channel->poll();
+    std::erase_if(retired_, [](const auto& channel) { return channel->outstanding() == 0; });
+}
+
 unsigned RaidQueue::poll() noexcept {
-    retired_.clear();
+    if (!retired_.empty()) [[unlikely]]
+        close_retired();
     if (look_.load(std::memory_order_acquire) || inbox_.load(std::memory_order_acquire) != nullptr) take_inbox();
     for (unsigned i = 0; i < geometry().members(); ++i) {
         Channel* const channel = channels_[i].get();
@@ -432,7 +440,8 @@ unsigned RaidQueue::poll() noexcept {
 
 bool RaidQueue::prepare_sleep() noexcept {
     return finished_ == nullptr && inbox_.load(std::memory_order_acquire) == nullptr &&
-           !look_.load(std::memory_order_acquire) && retired_.empty();
+           !look_.load(std::memory_order_acquire) &&
+           std::ranges::all_of(retired_, [](const auto& channel) { return channel->outstanding() != 0; });
 }
 
 /// What has not begun ends now, the rest when its members answer.

@@ -123,6 +123,7 @@ class RaidQueue final : public block::HardwareQueue, public Array::Participant {
     void settle(block::Request&) noexcept;
     const Config& adopt() noexcept;
     void take_inbox() noexcept;
+    void close_retired() noexcept;
     void give(StripeWork&) noexcept;
     void resume(StripeWork&) noexcept;
     void begin_step(StripeWork& work, void (RaidQueue::*then)(StripeWork&) noexcept) noexcept;
