@@ -83,6 +83,17 @@ constexpr std::array table{
                 "Example:\n  mqblk discard file:///var/tmp/disk.img --offset 1M --length 64M", make_discard},
     CommandInfo{"zero", "Fill a device or a part of it with zeroes",
                 "Example:\n  mqblk zero file:///var/tmp/disk.img --length 1M", make_zero},
+    CommandInfo{
+        "raid", "Make RAID arrays and look after them",
+        "Examples, with M standing for member=[file:///d0]&member=[file:///d1]&… and so on to d4:\n"
+        "  mqblk raid create 'raid6://?chunk=128k&member=[file:///d0?size=1G]&…'\n"
+        "  mqblk raid status 'raid6://?M'\n"
+        "  mqblk raid replace 'raid6://?member=[file:///new?size=1G]&member=[file:///d1]&…' 0\n"
+        "  mqblk raid rebuild 'raid6://?M'\n"
+        "  mqblk raid scrub 'raid6://?M'\n"
+        "A member that is not there is written member=missing; the order does not matter. status opens the array,\n"
+        "which notes who is missing. scrub ends with exit code 3 where damage is beyond repair.",
+        make_raid},
     CommandInfo{"bench", "Measure devices under a workload, or verify their data",
                 "Examples:\n"
                 "  mqblk bench null:// --depth 32 --time 5\n"

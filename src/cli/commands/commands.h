@@ -25,6 +25,7 @@ std::unique_ptr<Command> make_zero();
 std::unique_ptr<Command> make_bench();
 std::unique_ptr<Command> make_latency();
 std::unique_ptr<Command> make_iops();
+std::unique_ptr<Command> make_raid();
 std::unique_ptr<Command> make_help();
 std::unique_ptr<Command> make_version();
 std::unique_ptr<Command> make_completion();

@@ -36,6 +36,13 @@ void Array::report_failed(Mask members) noexcept {
     if ((members & ~before) != 0) call_keeper();
 }
 
+void Array::report_failed(Mask members, const Config& then) noexcept {
+    const Config& now = config();
+    for (unsigned i = 0; &now != &then && i < geometry_.members(); ++i)
+        if (now.devices[i] != then.devices[i]) members &= ~bit(i);
+    if (members != 0) report_failed(members);
+}
+
 void Array::want_region(std::uint32_t region, Waiter& waiter) noexcept {
     bool first = false;
     {

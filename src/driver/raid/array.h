@@ -113,6 +113,8 @@ class Array : public std::enable_shared_from_this<Array> {
     /// Members that could not be written: the keeper leaves them out, in a new configuration. Whatever depends on that
     /// waits for the next look_again() with another generation.
     void report_failed(Mask members) noexcept;
+    /// The same of members as they were then: those that were replaced since are not meant.
+    void report_failed(Mask members, const Config& then) noexcept;
     /// The region's write-intent bit is to be set; `waiter` is told when that may have been done.
     void want_region(std::uint32_t region, Waiter& waiter) noexcept;
     [[nodiscard]] std::array<std::uint64_t, Counters::count> counters() const;

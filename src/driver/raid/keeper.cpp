@@ -112,6 +112,8 @@ Task<void> Keeper::reconfigure() {
     const std::vector<Replacement> replaced = std::exchange(replacements_, {});
     Mask rebuilt = std::exchange(rebuilt_, 0);
     if (!replaced.empty()) ++rebuild_round_;
+    Mask replaced_members = 0;
+    for (const Replacement& each : replaced) replaced_members |= bit(each.member);
     for (const Replacement& each : replaced) {
         rebuilt &= ~bit(each.member);
         array_->forget_failures(bit(each.member));
@@ -124,6 +126,9 @@ Task<void> Keeper::reconfigure() {
         Mask failed = co_await io_->flush(live);
         next.events = ++events;
         if (failed == 0) failed = co_await write_superblocks(next, live);
+        // What stood in the other place of one that is new may be of another array, with more events.
+        const Mask fresh = live & next.rebuilding & (first_ ? ~Mask{0} : ~before.rebuilding | replaced_members);
+        if (failed == 0 && fresh != 0) failed = co_await clear_superblocks(fresh, (events + 1) % 2);
         if (failed == 0 || next.dead) break;
         array_->report_failed(failed);
         next = changed(replaced, rebuilt);
@@ -138,6 +143,8 @@ Task<void> Keeper::reconfigure() {
     const Mask gone = (before.written() & ~next.written());
     for (unsigned i = 0; i < max_members && !next.dead; ++i)
         if ((gone & bit(i)) != 0) io_->close(i);
+    // Reads of the former device may have failed meanwhile.
+    array_->forget_failures(replaced_members & next.rebuilding);
     array_->publish(std::make_unique<const Config>(next));
     array_->open_gate();
     wake_held();
@@ -177,6 +184,14 @@ Task<Mask> Keeper::write_superblocks(const Config& config, Mask members) {
     }
     const Mask failed = co_await io_->on_each(members, Op::write, Geometry::superblock_offset[config.events % 2],
                                               memory, Geometry::block, bio_fua);
+    co_return failed;
+}
+
+Task<Mask> Keeper::clear_superblocks(Mask members, unsigned place) {
+    MemberMemory memory{};
+    memory.fill(array_->zeroes());
+    const Mask failed =
+        co_await io_->on_each(members, Op::write, Geometry::superblock_offset[place], memory, Geometry::block, bio_fua);
     co_return failed;
 }
 

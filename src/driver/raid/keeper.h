@@ -76,6 +76,7 @@ class Keeper {
     };
     [[nodiscard]] Config changed(const std::vector<Replacement>& replaced, Mask rebuilt) const;
     [[nodiscard]] Task<Mask> write_superblocks(const Config& config, Mask members);
+    [[nodiscard]] Task<Mask> clear_superblocks(Mask members, unsigned place);
     Task<void> set_wanted_regions();
     Task<void> clear_idle_regions();
     [[nodiscard]] Task<Mask> write_intent();

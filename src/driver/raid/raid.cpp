@@ -204,6 +204,17 @@ Result<> replace(Device& device, unsigned member, MemberOption replacement, bool
         return fail(Errc::no_space,
                     fmt::format("{} has {} bytes, but the array uses {} of each member; use a larger one",
                                 replacement.name, replacement.device->sectors() * sector_bytes, g.member_bytes));
+    QueueLimits limits = device.core().disk_limits();
+    const QueueLimits below = replacement.device->limits();
+    if (below.logical_block_size > limits.logical_block_size)
+        return fail(Errc::invalid_argument,
+                    fmt::format("{} has blocks of {} bytes, but the array has {}; use one with the array's block",
+                                replacement.name, below.logical_block_size, limits.logical_block_size));
+    if (below.dma_alignment > limits.dma_alignment || (below.write_cache && !limits.write_cache)) {
+        limits.dma_alignment |= below.dma_alignment;
+        limits.write_cache |= below.write_cache;
+        block::update_disk(device, limits, device.sectors(), device.read_only());
+    }
     // It must not cost more than the array can do without.
     const Mask others = driver->array().config().in_sync & ~bit(member);
     if (std::popcount(others) < static_cast<int>(g.data))

@@ -100,11 +100,30 @@ const Config& RaidQueue::adopt() noexcept {
 Issue RaidQueue::queue(Request& request, bool) noexcept {
     Payload& payload = request.payload<Payload>();
     payload = Payload{};
+    lay_out(request);
     (pending_ == nullptr ? pending_ : pending_last_->payload<Payload>().next) = &request;
     pending_last_ = &request;
     ++working_;
     pump();
     return Issue::accepted;
+}
+
+/// All of the request's memory, in pieces that cross no chunk's end.
+void RaidQueue::lay_out(Request& request) noexcept {
+    if (!carries_data(request.op)) return;
+    const std::size_t chunk = geometry().chunk;
+    Segment* piece = request.payload<Payload>().room();
+    std::size_t left = chunk - request.sector * sector_bytes % chunk;
+    request.for_each_segment([&](std::byte* data, std::size_t bytes) {
+        while (bytes != 0) {
+            const std::size_t take = std::min(bytes, left);
+            *piece++ = {data, take};
+            data += take;
+            bytes -= take;
+            left -= take;
+            if (left == 0) left = chunk;
+        }
+    });
 }
 
 /// Makes works of what waits, while there are slots. What ends at once may call it again: once is enough.
@@ -151,38 +170,15 @@ void RaidQueue::cut(Request& request, StripeWork& work) noexcept {
     work.low = one_chunk ? work.from % g.chunk : 0;
     work.high = one_chunk ? (work.to - 1) % g.chunk + 1 : g.chunk;
 
-    // Its share of the request's memory, chunk by chunk. What was cut before is skipped by its number of pieces.
+    // Its share of the request's memory, chunk by chunk.
     work.pieces = payload.room() + payload.pieces;
     work.journal_pieces = payload.room() + room_.pieces + payload.journal_pieces;
     std::uint32_t count = 0;
-    if (work.zeroes) {
-        for (unsigned chunk = 0; chunk < g.data; ++chunk) {
-            work.first_piece[chunk] = count;
-            const Extent extent = extent_of(work, chunk);
-            if (extent.bytes != 0) work.pieces[count++] = {array_->zeroes(), extent.bytes};
-        }
-        for (unsigned chunk = g.data; chunk <= max_data; ++chunk) work.first_piece[chunk] = count;
-    } else {
-        std::uint64_t position = 0;  // in the request
-        const std::uint64_t begin = payload.cut, end = payload.cut + (work.to - work.from);
-        unsigned chunk = 0;
-        std::uint32_t done = 0;   // of this work
-        unsigned next_start = 0;  // chunks below have their first piece noted
-        request.for_each_segment([&](std::byte* data, std::size_t bytes) {
-            const std::uint64_t piece_end = position + bytes;
-            std::uint64_t here = std::max(position, begin);
-            while (here < std::min(piece_end, end)) {
-                chunk = (work.from + done) / g.chunk;
-                while (next_start <= chunk) work.first_piece[next_start++] = count;
-                const std::uint64_t chunk_left = g.chunk - (work.from + done) % g.chunk;
-                const std::uint64_t take = std::min({std::min(piece_end, end) - here, chunk_left});
-                work.pieces[count++] = {data + (here - position), static_cast<std::size_t>(take)};
-                done += static_cast<std::uint32_t>(take);
-                here += take;
-            }
-            position = piece_end;
-        });
-        while (next_start <= max_data) work.first_piece[next_start++] = count;
+    for (unsigned chunk = 0; chunk <= max_data; ++chunk) {
+        work.first_piece[chunk] = count;
+        std::uint32_t bytes = chunk < g.data ? extent_of(work, chunk).bytes : 0;
+        if (work.zeroes && bytes != 0) work.pieces[count] = {array_->zeroes(), bytes};
+        while (bytes != 0) bytes -= static_cast<std::uint32_t>(work.pieces[count++].bytes);
     }
     work.compact = is_compact(work);
     payload.pieces += count;
@@ -270,7 +266,7 @@ void RaidQueue::await_configuration(StripeWork& work) noexcept {
     work.generation = work.config->generation;
     leave_gate(work);
     hold(work, StripeWork::Wait::configuration);
-    array_->report_failed(work.failed);
+    array_->report_failed(work.failed, *work.config);
     // A flush is not within the gate: what it waits for may have come already.
     if (array_->config().generation != work.generation) look_again();
 }
@@ -416,8 +412,16 @@ void RaidQueue::end_step(StripeWork& work) noexcept {
     if (--work.in_flight == 0) (this->*work.then)(work);
 }
 
+/// Channels to former members go once what they had under way has ended.
+void RaidQueue::close_retired() noexcept {
+    for (const auto& channel : retired_)
+        if (channel->outstanding() != 0) channel->poll();
+    std::erase_if(retired_, [](const auto& channel) { return channel->outstanding() == 0; });
+}
+
 unsigned RaidQueue::poll() noexcept {
-    retired_.clear();
+    if (!retired_.empty()) [[unlikely]]
+        close_retired();
     if (look_.load(std::memory_order_acquire) || inbox_.load(std::memory_order_acquire) != nullptr) take_inbox();
     for (unsigned i = 0; i < geometry().members(); ++i) {
         Channel* const channel = channels_[i].get();
@@ -436,7 +440,8 @@ unsigned RaidQueue::poll() noexcept {
 
 bool RaidQueue::prepare_sleep() noexcept {
     return finished_ == nullptr && inbox_.load(std::memory_order_acquire) == nullptr &&
-           !look_.load(std::memory_order_acquire) && retired_.empty();
+           !look_.load(std::memory_order_acquire) &&
+           std::ranges::all_of(retired_, [](const auto& channel) { return channel->outstanding() != 0; });
 }
 
 /// What has not begun ends now, the rest when its members answer.

@@ -117,11 +117,13 @@ class RaidQueue final : public block::HardwareQueue, public Array::Participant {
 
     // Requests to works and back (raid_queue.cpp).
     void pump() noexcept;
+    void lay_out(block::Request&) noexcept;
     void cut(block::Request&, StripeWork&) noexcept;
     void finish(StripeWork&, Status) noexcept;
     void settle(block::Request&) noexcept;
     const Config& adopt() noexcept;
     void take_inbox() noexcept;
+    void close_retired() noexcept;
     void give(StripeWork&) noexcept;
     void resume(StripeWork&) noexcept;
     void begin_step(StripeWork& work, void (RaidQueue::*then)(StripeWork&) noexcept) noexcept;

@@ -12,7 +12,7 @@ namespace mqblk::driver::raid {
 void RaidQueue::direct(StripeWork& work) noexcept {
     const Geometry& g = geometry();
     const Op op = work.request->op;
-    work.config = &array_->config();
+    work.config = &adopt();
     begin_step(work, &RaidQueue::direct_ended);
     const std::uint64_t at = g.chunk_offset(work.stripe);
     for (unsigned chunk = 0; chunk < g.data; ++chunk) {
@@ -33,13 +33,13 @@ void RaidQueue::direct_ended(StripeWork& work) noexcept {
                 return finish(work, channels_[member] == nullptr ? Status::removed : work.bios[member].bio.status);
     }
     work.avoid |= work.failed;
-    if (work.lost != 0) array_->report_failed(work.lost);
+    if (work.lost != 0) array_->report_failed(work.lost, *work.config);
     get_memory(work);
 }
 
 /// On RAID-6 a member that cannot flush has failed; what was written is on the others.
 void RaidQueue::flush(StripeWork& work) noexcept {
-    work.config = &array_->config();
+    work.config = &adopt();
     begin_step(work, &RaidQueue::flush_ended);
     for (unsigned member = 0; member < geometry().members(); ++member)
         if ((work.config->written() & bit(member)) != 0) send(work, member, Op::flush, 0, 0, {}, 0);
@@ -81,7 +81,7 @@ void RaidQueue::recover_read_ended(StripeWork& work) noexcept {
     const Geometry& g = geometry();
     if (work.failed != 0) {
         work.avoid |= work.failed;
-        if (work.lost != 0) array_->report_failed(work.lost);
+        if (work.lost != 0) array_->report_failed(work.lost, *work.config);
         return recover_read(work);
     }
     const Mask available = g.places_of(work.stripe, work.config->in_sync & ~work.avoid);
@@ -111,7 +111,7 @@ void RaidQueue::recover_read_ended(StripeWork& work) noexcept {
 }
 
 void RaidQueue::repair_ended(StripeWork& work) noexcept {
-    if (work.failed != 0) array_->report_failed(work.failed);
+    if (work.failed != 0) array_->report_failed(work.failed, *work.config);
     finish(work, Status::ok);
 }
 

@@ -116,7 +116,7 @@ void RaidQueue::read_before_ended(StripeWork& work) noexcept {
     using Method = StripeWork::Method;
     if (work.failed != 0) {
         work.avoid |= work.failed;
-        if (work.lost != 0) array_->report_failed(work.lost);
+        if (work.lost != 0) array_->report_failed(work.lost, *work.config);
         return plan_write(work);
     }
     switch (work.method) {
