@@ -26,6 +26,8 @@ inline constexpr std::uint8_t transport_srp = 0x04;
     return id;
 }
 
+inline constexpr std::uint8_t reserve_action_mask = 0x1f;  ///< of byte 1 of either CDB
+
 /// Service actions of PERSISTENT RESERVE IN.
 enum class ReserveIn : std::uint8_t { read_keys = 0, read_reservation = 1, report_capabilities = 2, full_status = 3 };
 

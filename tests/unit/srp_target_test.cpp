@@ -77,6 +77,23 @@ TEST(SrpTarget, RejectsForEveryReason) {
     EXPECT_EQ(world.target->connections(), 0u);
 }
 
+// The initiator's own memory is registered first, then what the target wants: buffers, tables, units.
+TEST(SrpTarget, ADeviceThatRegistersTooLittleIsShortOfResources) {
+    for (const unsigned granted : {1u, 2u, 3u, 4u}) {
+        unsigned left = granted;
+        fabric::rdma::InProcessOptions network;
+        network.refuse_registration = [&] { return left == 0 || left-- == 0; };
+        SrpWorld world({}, {}, network);
+        SrpInitiator& initiator = world.add();
+        world.log_in(initiator);
+        EXPECT_EQ(initiator.granted.has_value(), granted == 4);
+        if (granted == 4) continue;
+        ASSERT_TRUE(initiator.rejection);
+        EXPECT_EQ(initiator.rejection->reason, static_cast<std::uint32_t>(RejectReason::insufficient_resources));
+        EXPECT_EQ(world.target->connections(), 0u);
+    }
+}
+
 TEST(SrpTarget, ChannelsOfOneInitiator) {
     device::srp::TargetOptions options;
     options.login.max_channels = 3;

@@ -15,8 +15,6 @@ using wire::scsi::ReserveIn;
 
 namespace {
 
-constexpr std::uint8_t action_mask = 0x1f;
-
 /// A list of any length goes straight into the initiator's memory, as far as there is room.
 class ListWriter {
   public:
@@ -94,7 +92,7 @@ void full_status(Command& command, const Reservations& state) noexcept {
 Plan plan_reserve_in(Nexus& nexus, Command& command) noexcept {
     if (!nexus.unit().options().reservations)
         return refuse(command, wire::scsi::SenseKey::illegal_request, asc::invalid_operation_code);
-    if ((command.cdb[1] & action_mask) > static_cast<std::uint8_t>(ReserveIn::full_status))
+    if ((command.cdb[1] & wire::scsi::reserve_action_mask) > static_cast<std::uint8_t>(ReserveIn::full_status))
         return refuse_field(command, 1, 4);
     const auto bytes = static_cast<std::uint32_t>(wire::scsi::cdb_field(command.cdb, 7, 2));
     return {.direction = bytes == 0 ? Direction::none : Direction::to_initiator, .bytes = bytes};
@@ -102,7 +100,7 @@ Plan plan_reserve_in(Nexus& nexus, Command& command) noexcept {
 
 void execute_reserve_in(Command& command) noexcept {
     const Reservations state = command.nexus->unit().reservations().state();
-    switch (static_cast<ReserveIn>(command.cdb[1] & action_mask)) {
+    switch (static_cast<ReserveIn>(command.cdb[1] & wire::scsi::reserve_action_mask)) {
         case ReserveIn::read_keys:
             return read_keys(command, state);
         case ReserveIn::read_reservation:

@@ -18,7 +18,6 @@ using wire::scsi::SenseKey;
 
 namespace {
 
-constexpr std::uint8_t action_mask = 0x1f;
 constexpr std::uint16_t flags_offset = offsetof(wire::scsi::ReserveOutParameters, flags);
 constexpr std::uint16_t service_key_offset = offsetof(wire::scsi::ReserveOutParameters, service_key);
 
@@ -78,7 +77,7 @@ void abort_commands_of(LogicalUnit& unit, const std::vector<wire::scsi::Transpor
 Plan plan_reserve_out(Nexus& nexus, Command& command) noexcept {
     if (!nexus.unit().options().reservations)
         return refuse(command, SenseKey::illegal_request, asc::invalid_operation_code);
-    if ((command.cdb[1] & action_mask) > static_cast<std::uint8_t>(ReserveOut::register_and_ignore))
+    if ((command.cdb[1] & wire::scsi::reserve_action_mask) > static_cast<std::uint8_t>(ReserveOut::register_and_ignore))
         return refuse_field(command, 1, 4);
     const std::uint64_t bytes = wire::scsi::cdb_field(command.cdb, 5, 4);
     if (bytes != sizeof(wire::scsi::ReserveOutParameters))
@@ -89,7 +88,7 @@ Plan plan_reserve_out(Nexus& nexus, Command& command) noexcept {
 void execute_reserve_out(Command& command) noexcept {
     Nexus& nexus = *command.nexus;
     LogicalUnit& unit = nexus.unit();
-    const auto action = static_cast<ReserveOut>(command.cdb[1] & action_mask);
+    const auto action = static_cast<ReserveOut>(command.cdb[1] & wire::scsi::reserve_action_mask);
     wire::scsi::ReserveOutParameters parameters;
     if (!copy_parameter(command, 0, parameters)) {
         refuse(command, SenseKey::aborted_command, asc::data_phase_error);

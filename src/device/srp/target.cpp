@@ -84,19 +84,29 @@ void Target::requested(std::unique_ptr<fabric::rdma::QueuePair> pair, std::span<
     if (pair) pair->reject(std::as_bytes(std::span(&rejection, 1)));
 }
 
-// Under the lock from the decision until the channel is in the list: of two logins one comes first.
+/// Under the lock.
+std::expected<LoginGrant, RejectReason> Target::decide(const LoginReq& request) const {
+    if (ending_) return std::unexpected(RejectReason::unable_to_establish);
+    if (channels_.size() >= options_.max_connections) return std::unexpected(RejectReason::insufficient_resources);
+    const auto present = std::ranges::count_if(
+        channels_, [&](const auto& entry) { return entry.second->initiator() == request.initiator_port; });
+    return decide_login(request, options_.login, static_cast<unsigned>(present));
+}
+
 std::expected<std::shared_ptr<RdmaChannel>, RejectReason> Target::log_in(std::unique_ptr<fabric::rdma::QueuePair>& pair,
                                                                          const LoginReq& request) {
+    {
+        // Whom nothing is granted costs no memory.
+        const std::lock_guard lock(mutex_);
+        if (const auto grant = decide(request); !grant) return std::unexpected(grant.error());
+    }
     const auto worker = worker_for(*pair);
     if (!worker) return std::unexpected(RejectReason::insufficient_resources);
     std::shared_ptr<RdmaChannel> channel;
     {
+        // From the decision until it is in the list: of two logins one comes first.
         const std::lock_guard lock(mutex_);
-        if (ending_) return std::unexpected(RejectReason::unable_to_establish);
-        if (channels_.size() >= options_.max_connections) return std::unexpected(RejectReason::insufficient_resources);
-        const auto present = static_cast<unsigned>(std::ranges::count_if(
-            channels_, [&](const auto& entry) { return entry.second->initiator() == request.initiator_port; }));
-        auto grant = decide_login(request, options_.login, present);
+        const auto grant = decide(request);
         if (!grant) return std::unexpected(grant.error());
         if (grant->ends_others) {
             for (const auto& [id, other] : channels_) {

@@ -67,6 +67,7 @@ class Target {
     };
     void requested(std::unique_ptr<fabric::rdma::QueuePair>, std::span<const std::byte> private_data);
     [[nodiscard]] Result<std::shared_ptr<Worker>> worker_for(fabric::rdma::QueuePair&);
+    [[nodiscard]] std::expected<LoginGrant, wire::srp::RejectReason> decide(const wire::srp::LoginReq&) const;
     [[nodiscard]] std::expected<std::shared_ptr<RdmaChannel>, wire::srp::RejectReason> log_in(
         std::unique_ptr<fabric::rdma::QueuePair>&, const wire::srp::LoginReq&);
     void task_ended(std::uint64_t channel, unsigned index, std::uint64_t number);
