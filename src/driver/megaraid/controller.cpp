@@ -65,9 +65,9 @@ Controller::Controller(std::unique_ptr<pci::Function> function, pci::Bar bar, Re
       reactor_(control),
       function_(std::move(function)),
       bar_(bar),
-      generation_(generation),
       registers_(registers_of(generation)),
       port_(CommandPort::create(bar_, generation)),
+      generation_(generation),
       internal_(control, *port_, [this] { listen_again(); }),
       tick_([this] { tick(); }) {
     function_->on_lost([this, &reactor = reactor_, alive = alive_] {

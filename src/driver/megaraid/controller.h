@@ -189,19 +189,19 @@ class Controller {
     Reactor& reactor_;
     const std::unique_ptr<pci::Function> function_;
     const pci::Bar bar_;
-    const wire::megaraid::Generation generation_;
     const Registers registers_;
     const std::unique_ptr<CommandPort> port_;
     Limits limits_;
     unsigned queues_wanted_ = 1;
+    unsigned vectors_ = 1;  ///< and reply queues; 0 is the control path's, or everybody's
     std::uint32_t max_bytes_ = 0;
+    const wire::megaraid::Generation generation_;
+    pci::InterruptType interrupt_type_ = pci::InterruptType::none;
+    bool vectors_enabled_ = false;
     pci::DmaMemory work_, ld_map_, pd_map_, event_;
     InternalCommands internal_;
-    pci::InterruptType interrupt_type_ = pci::InterruptType::none;
-    unsigned vectors_ = 1;                   ///< and reply queues; 0 is the control path's, or everybody's
     std::unique_ptr<SharedReplies> shared_;  ///< null: each queue has a reply queue
     std::unique_ptr<pci::Interrupt> interrupt_;
-    bool vectors_enabled_ = false;
 
     // What the queues read within their gates.
     std::atomic<std::uint32_t> epoch_{1};
