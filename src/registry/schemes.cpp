@@ -138,7 +138,8 @@ constexpr std::array megaraid_model_options{
     OptionInfo{"generation", "thunderbolt|invader", "invader", "which controller: 1000:005b or 1000:005d"},
     OptionInfo{"commands", "N", "1008", "commands that the firmware takes, 32 to 1008"},
     OptionInfo{"fast_path", "0|1", "1", "the driver may go to disks by the RAID map"},
-    OptionInfo{"fault", "FAULT", "", "what goes wrong, as `mqblk emulate megaraid --help` and docs/uris.md say; may be repeated", true},
+    OptionInfo{"fault", "FAULT", "",
+               "what goes wrong, as `mqblk emulate megaraid --help` and docs/uris.md say; may be repeated", true},
     megaraid_queues,
     megaraid_timeout,
 };

@@ -99,7 +99,7 @@ void Controller::drop_all() noexcept {
         slot.dropped = true;
     });
     slots_.for_each_used([this](Slot& slot) {
-        if (slot.state == SlotState::waiting) copy_pool_->cancel(slot.copy);
+        if (slot.state == SlotState::waiting) copy_pool_->cancel(slot.data.copy);
         if (slot.state != SlotState::running) release(slot);
     });
 }

@@ -4,7 +4,6 @@
 // the host's memory itself where it can.
 #include "device/megaraid/controller.h"
 #include "device/scsi/nexus.h"
-#include "pci/host_ranges.h"
 #include "wire/scsi_cdb.h"
 
 #include <algorithm>
@@ -54,11 +53,12 @@ void Controller::take_io(Slot& slot, const ScsiIoRequest& request, bool fast) no
     if (plan.refused) [[unlikely]]
         return finish(slot);
     // What the host gives and what the command asks for: the less of both.
-    slot.bytes = std::min(plan.bytes, slot.asked_bytes);
-    if (slot.bytes != plan.bytes) [[unlikely]]
-        slot.bytes -= slot.bytes % plan.granule;
-    if (slot.bytes == 0) return execute(slot);
-    slot.direction = plan.direction;
+    scsi::HostData& data = slot.data;
+    data.bytes = std::min(plan.bytes, slot.asked_bytes);
+    if (data.bytes != plan.bytes) [[unlikely]]
+        data.bytes -= data.bytes % plan.granule;
+    if (data.bytes == 0) return execute(slot);
+    data.direction = plan.direction;
     gather(slot, request, plan);
 }
 
@@ -153,31 +153,23 @@ bool Controller::meet_faults(Slot& slot) noexcept {
 
 void Controller::gather(Slot& slot, const ScsiIoRequest& request, const scsi::Plan& plan) noexcept {
     const pci::HostMemory& memory = host_->memory();
-    const SgList list =
-        walk_sg_list(memory, request, slot.bytes, std::span<pci::DmaSegment, max_ranges>(slot.range_room, max_ranges));
+    const SgList list = walk_sg_list(memory, request, slot.data.bytes, slot.data.range_room.first<max_ranges>());
     if (list.error != SgError::none) [[unlikely]]
         return fail_with(slot, MfiStatus::invalid_parameter);
-    slot.ranges = list.ranges;
-    slot.hold = memory.hold();
-    const pci::Access access =
-        plan.direction == scsi::Direction::from_initiator ? pci::Access::read : pci::Access::write;
-    const auto pieces = pci::find_ranges(slot.hold, slot.host_ranges(), access, plan.memory_mask, slot.piece_room);
-    if (pieces) [[likely]] {
-        slot.command.data = slot.piece_room.first(*pieces);
+    slot.data.ranges = list.ranges;
+    if (slot.data.map(memory, plan, slot.command)) [[likely]]
         return execute(slot);
-    }
-    slot.hold = {};
     gather_by_copy(slot);
 }
 
 void Controller::gather_by_copy(Slot& slot) noexcept {
     ++counters_.copied;
-    slot.copy.bytes = slot.bytes;
-    slot.copy.ready = [](memory::BufferRequest& granted) noexcept {
+    slot.data.copy.ready = [](memory::BufferRequest& granted) noexcept {
         auto& waiter = *static_cast<Slot*>(granted.context);
+        waiter.data.granted();
         waiter.controller->copy_memory_granted(waiter);
     };
-    switch (copy_pool_->get(slot.copy)) {
+    switch (slot.data.ask(*copy_pool_)) {
         case memory::BufferPool::Grant::granted:
             return copy_memory_granted(slot);
         case memory::BufferPool::Grant::waiting:
@@ -189,15 +181,8 @@ void Controller::gather_by_copy(Slot& slot) noexcept {
 }
 
 void Controller::copy_memory_granted(Slot& slot) noexcept {
-    slot.copies = true;
     if (slot.dropped) return release(slot);
-    slot.copy_piece = {slot.copy.data, slot.bytes};
-    const std::span<std::byte> data(slot.copy.data, slot.bytes);
-    if (slot.direction == scsi::Direction::from_initiator &&
-        !pci::read_ranges(host_->memory(), slot.host_ranges(), data)) {
-        return fail_with(slot, MfiStatus::invalid_parameter);
-    }
-    slot.command.data = {&slot.copy_piece, 1};
+    if (!slot.data.fill(host_->memory(), slot.command)) return fail_with(slot, MfiStatus::invalid_parameter);
     execute(slot);
 }
 

@@ -4,13 +4,11 @@
 // sense data where the request said, and last the reply descriptor; at once, or when its time has come. What a reset
 // dropped ends without a word.
 #include "device/megaraid/controller.h"
-#include "pci/host_ranges.h"
 #include "wire/megaraid_mpi.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <utility>
 
 namespace mqblk::device::megaraid {
 
@@ -21,15 +19,12 @@ void Controller::finish(Slot& slot) noexcept {
     if (slot.dropped) [[unlikely]]
         return release(slot);
     scsi::Command& command = slot.command;
-    if (slot.copies && slot.direction == scsi::Direction::to_initiator && command.status == Status::good &&
-        slot.failure == 0 && !pci::write_ranges(host_->memory(), slot.host_ranges(), {slot.copy.data, slot.bytes}))
-        [[unlikely]] {
+    if (slot.failure == 0 && !slot.data.deliver(host_->memory(), command)) [[unlikely]]
         slot.failure = static_cast<std::uint8_t>(MfiStatus::invalid_parameter);
-    }
     if (slot.aborted) [[unlikely]]
         return tell(slot);
     if (slot.lost) [[unlikely]] {
-        slot.hold = {};
+        slot.data.let_go();
         slot.state = SlotState::lost;
         return;
     }
@@ -39,7 +34,7 @@ void Controller::finish(Slot& slot) noexcept {
 }
 
 void Controller::delay(Slot& slot) noexcept {
-    slot.hold = {};
+    slot.data.let_go();
     slot.state = SlotState::delayed;
     delayed_.push(slot);
     delay_timer_.arm(host_->reactor(), delayed_.first().due);
@@ -120,14 +115,12 @@ unsigned Controller::tell_echoes() noexcept {
 }
 
 void Controller::release(Slot& slot) noexcept {
-    slot.hold = {};
+    slot.data.let_go();
     slot.management.address = 0;
-    const bool copied = std::exchange(slot.copies, false);
-    std::byte* const memory = slot.copy.data;
-    const std::size_t bytes = slot.copy.bytes;
+    const Segment copy = slot.data.take_copy();
     slots_.give_back(slot);
     if (tasks_waiting_ > 0) look_at_tasks_ = true;
-    if (copied) copy_pool_->put(memory, bytes);  // another may go on from within
+    if (copy.bytes > 0) copy_pool_->put(copy.data, copy.bytes);  // another may go on from within
 }
 
 unsigned Controller::tell_delayed() noexcept {

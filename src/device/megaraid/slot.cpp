@@ -12,12 +12,12 @@ SlotTable::SlotTable(Controller& controller, unsigned count) : rooms_(count * ro
         slot.controller = &controller;
         slot.smid = static_cast<std::uint16_t>(i + 1);
         slot.command.context = &slot;
-        slot.copy.context = &slot;
+        slot.data.copy.context = &slot;
         if (room == nullptr) continue;
-        slot.range_room = reinterpret_cast<pci::DmaSegment*>(room);
-        room += max_ranges * sizeof(pci::DmaSegment);
-        slot.piece_room = {reinterpret_cast<Segment*>(room), max_pieces};
-        room += slot.piece_room.size_bytes();
+        slot.data.range_room = {reinterpret_cast<pci::DmaSegment*>(room), max_ranges};
+        room += slot.data.range_room.size_bytes();
+        slot.data.piece_room = {reinterpret_cast<Segment*>(room), max_pieces};
+        room += slot.data.piece_room.size_bytes();
     }
 }
 
@@ -27,9 +27,8 @@ void SlotTable::take(Slot& slot) noexcept {
     slot.dropped = slot.aborted = slot.lost = slot.twice = false;
     slot.failure = 0;
     slot.target = nullptr;
-    slot.direction = scsi::Direction::none;
-    slot.asked_bytes = slot.bytes = 0;
-    slot.ranges = 0;
+    slot.data.begin();
+    slot.asked_bytes = 0;
     slot.due = {};
     slot.task = {};
 }

@@ -9,9 +9,8 @@
 #include "block/zero_pages.h"
 #include "device/megaraid/sg_list.h"
 #include "device/scsi/command.h"
-#include "memory/buffer_pool.h"
+#include "device/scsi/host_data.h"
 #include "pci/dma_space.h"
-#include "pci/host_memory.h"
 #include "wire/megaraid_mfi.h"
 
 #include <cstddef>
@@ -64,23 +63,11 @@ struct Slot {
     std::uint64_t sense = 0;
     std::uint8_t sense_bytes = 0;
     Target* target = nullptr;
-    scsi::Direction direction = scsi::Direction::none;
     std::uint32_t asked_bytes = 0;  ///< of data, as the request said
-    std::uint32_t bytes = 0;        ///< that move
     Time due{};                     ///< not told before
-
-    pci::DmaSegment* range_room = nullptr;  ///< max_ranges of them
-    std::span<Segment> piece_room;
-    std::size_t ranges = 0;
-    pci::MemoryHold hold;        ///< while the disk works on the host's memory itself
-    memory::BufferRequest copy;  ///< memory to copy through, where it cannot
-    bool copies = false;         ///< `copy` has memory
-    Segment copy_piece{nullptr, 0};
-
+    scsi::HostData data;
     ManagementFrame management;
     TaskState task;
-
-    [[nodiscard]] std::span<const pci::DmaSegment> host_ranges() const noexcept { return {range_room, ranges}; }
 };
 
 class SlotTable {

@@ -62,7 +62,7 @@ void Controller::abort_command(Slot& slot) noexcept {
     slot.command.transferred = 0;
     switch (slot.state) {
         case SlotState::waiting:
-            copy_pool_->cancel(slot.copy);
+            copy_pool_->cancel(slot.data.copy);
             return tell(slot);
         case SlotState::delayed:
             delayed_.remove(slot);

@@ -5,7 +5,6 @@
 #include "device/scsi/nexus.h"
 #include "device/skd/card.h"
 #include "device/skd/fit.h"
-#include "pci/host_ranges.h"
 #include "wire/scsi_cdb.h"
 
 #include <algorithm>
@@ -87,11 +86,12 @@ void Card::take_request(const ScsiRequest& request, bool malformed) noexcept {
         return finish(slot);
     command.data = {};
     // What the host gives and what the command asks for: the less of both.
-    slot.bytes = std::min(plan.bytes, request.sg_list_bytes.value());
-    if (slot.bytes != plan.bytes) [[unlikely]]
-        slot.bytes -= slot.bytes % plan.granule;
-    if (slot.bytes == 0) return execute(slot);
-    slot.direction = plan.direction;
+    scsi::HostData& data = slot.data;
+    data.bytes = std::min(plan.bytes, request.sg_list_bytes.value());
+    if (data.bytes != plan.bytes) [[unlikely]]
+        data.bytes -= data.bytes % plan.granule;
+    if (data.bytes == 0) return execute(slot);
+    data.direction = plan.direction;
     gather(slot, request, plan);
 }
 
@@ -150,8 +150,8 @@ bool Card::meet_faults(Slot& slot) noexcept {
 
 void Card::gather(Slot& slot, const ScsiRequest& request, const scsi::Plan& plan) noexcept {
     const pci::HostMemory& memory = host_->memory();
-    const SgList list = walk_sg_list(memory, request.sg_list_address, slot.bytes, slot.range_room);
-    work_ += static_cast<unsigned>(list.descriptors) + slot.bytes / page_bytes;
+    const SgList list = walk_sg_list(memory, request.sg_list_address, slot.data.bytes, slot.data.range_room);
+    work_ += static_cast<unsigned>(list.descriptors) + slot.data.bytes / page_bytes;
     switch (list.error) {
         case SgError::none:
             break;
@@ -161,27 +161,20 @@ void Card::gather(Slot& slot, const ScsiRequest& request, const scsi::Plan& plan
         default:
             return refuse(slot, SenseKey::illegal_request, asc::invalid_field_in_parameter_list);
     }
-    slot.ranges = list.ranges;
-    slot.hold = memory.hold();
-    const pci::Access access =
-        plan.direction == scsi::Direction::from_initiator ? pci::Access::read : pci::Access::write;
-    const auto pieces = pci::find_ranges(slot.hold, slot.host_ranges(), access, plan.memory_mask, slot.piece_room);
-    if (pieces) [[likely]] {
-        slot.command.data = slot.piece_room.first(*pieces);
+    slot.data.ranges = list.ranges;
+    if (slot.data.map(memory, plan, slot.command)) [[likely]]
         return execute(slot);
-    }
-    slot.hold = {};
     gather_by_copy(slot);
 }
 
 void Card::gather_by_copy(Slot& slot) noexcept {
     ++counters_.copied;
-    slot.copy.bytes = slot.bytes;
-    slot.copy.ready = [](memory::BufferRequest& granted) noexcept {
+    slot.data.copy.ready = [](memory::BufferRequest& granted) noexcept {
         auto& waiter = *static_cast<Slot*>(granted.context);
+        waiter.data.granted();
         waiter.card->copy_memory_granted(waiter);
     };
-    switch (copy_pool_->get(slot.copy)) {
+    switch (slot.data.ask(*copy_pool_)) {
         case memory::BufferPool::Grant::granted:
             return copy_memory_granted(slot);
         case memory::BufferPool::Grant::waiting:
@@ -193,14 +186,9 @@ void Card::gather_by_copy(Slot& slot) noexcept {
 }
 
 void Card::copy_memory_granted(Slot& slot) noexcept {
-    slot.copies = true;
     if (slot.dropped) return release(slot);
-    slot.copy_piece = {slot.copy.data, slot.bytes};
-    const std::span<std::byte> data(slot.copy.data, slot.bytes);
-    if (slot.direction == scsi::Direction::from_initiator &&
-        !pci::read_ranges(host_->memory(), slot.host_ranges(), data))
+    if (!slot.data.fill(host_->memory(), slot.command))
         return refuse(slot, SenseKey::aborted_command, asc::data_phase_error);
-    slot.command.data = {&slot.copy_piece, 1};
     execute(slot);
 }
 

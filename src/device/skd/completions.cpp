@@ -3,10 +3,7 @@
 // From the disk to the ring: data that was copied goes to the host, then the command is told, at once or when its time
 // has come. What a reset dropped ends without a word.
 #include "device/skd/card.h"
-#include "pci/host_ranges.h"
 #include "wire/scsi_cdb.h"
-
-#include <utility>
 
 namespace mqblk::device::skd {
 
@@ -18,8 +15,7 @@ void Card::finish(Slot& slot) noexcept {
     if (slot.dropped) [[unlikely]]
         return release(slot);
     scsi::Command& command = slot.command;
-    if (slot.copies && slot.direction == scsi::Direction::to_initiator && command.status == wire::scsi::Status::good &&
-        !pci::write_ranges(host_->memory(), slot.host_ranges(), {slot.copy.data, slot.bytes})) [[unlikely]] {
+    if (!slot.data.deliver(host_->memory(), command)) [[unlikely]] {
         command.status = wire::scsi::Status::check_condition;
         command.sense = {.key = SenseKey::aborted_command, .code = asc::data_phase_error};
         command.transferred = 0;
@@ -31,7 +27,7 @@ void Card::finish(Slot& slot) noexcept {
 }
 
 void Card::tell_later(Slot& slot) noexcept {
-    slot.hold = {};
+    slot.data.let_go();
     slot.state = SlotState::delayed;
     delayed_.push(slot);
     delay_timer_.arm(host_->reactor(), delayed_.first().due);
@@ -62,12 +58,10 @@ void Card::tell(Slot& slot) noexcept {
 }
 
 void Card::release(Slot& slot) noexcept {
-    slot.hold = {};
-    const bool copied = std::exchange(slot.copies, false);
-    std::byte* const memory = slot.copy.data;
-    const std::size_t bytes = slot.copy.bytes;
+    slot.data.let_go();
+    const Segment copy = slot.data.take_copy();
     slots_.give_back(slot);
-    if (copied) copy_pool_->put(memory, bytes);  // another may go on from within
+    if (copy.bytes > 0) copy_pool_->put(copy.data, copy.bytes);  // another may go on from within
 }
 
 unsigned Card::tell_delayed() noexcept {

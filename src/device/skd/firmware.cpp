@@ -173,7 +173,7 @@ void Card::drop_all() noexcept {
         slot.dropped = true;
     });
     slots_.for_each_used([this](Slot& slot) {
-        if (slot.state == SlotState::waiting) copy_pool_->cancel(slot.copy);
+        if (slot.state == SlotState::waiting) copy_pool_->cancel(slot.data.copy);
         if (slot.state == SlotState::waiting || slot.state == SlotState::delayed) release(slot);
     });
 }

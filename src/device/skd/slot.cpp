@@ -12,13 +12,13 @@ SlotTable::SlotTable(Card& card) : rooms_(count * room_bytes) {
         slot.card = &card;
         slot.index = static_cast<std::uint16_t>(i);
         slot.command.context = &slot;
-        slot.copy.context = &slot;
+        slot.data.copy.context = &slot;
         free_[i] = static_cast<std::uint16_t>(count - 1 - i);
         if (room == nullptr) continue;
-        slot.range_room = {reinterpret_cast<pci::DmaSegment*>(room), max_descriptors};
-        room += slot.range_room.size_bytes();
-        slot.piece_room = {reinterpret_cast<Segment*>(room), max_pieces};
-        room += slot.piece_room.size_bytes();
+        slot.data.range_room = {reinterpret_cast<pci::DmaSegment*>(room), max_descriptors};
+        room += slot.data.range_room.size_bytes();
+        slot.data.piece_room = {reinterpret_cast<Segment*>(room), max_pieces};
+        room += slot.data.piece_room.size_bytes();
     }
 }
 
@@ -26,9 +26,7 @@ Slot& SlotTable::take() noexcept {
     Slot& slot = slots_[free_[--free_count_]];
     slot.state = SlotState::starting;
     slot.dropped = slot.lost = slot.twice = slot.wrong_tag = false;
-    slot.direction = scsi::Direction::none;
-    slot.bytes = 0;
-    slot.ranges = 0;
+    slot.data.begin();
     slot.due = {};
     slot.again_after = {};
     return slot;

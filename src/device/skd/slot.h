@@ -8,10 +8,9 @@
 #include "base/clock.h"
 #include "block/zero_pages.h"
 #include "device/scsi/command.h"
+#include "device/scsi/host_data.h"
 #include "device/skd/sg_list.h"
-#include "memory/buffer_pool.h"
 #include "pci/dma_space.h"
-#include "pci/host_memory.h"
 
 #include <array>
 #include <cstddef>
@@ -38,20 +37,9 @@ struct Slot {
     SlotState state = SlotState::free;
     bool dropped = false;                                 ///< by a reset: it ends without a word
     bool lost = false, twice = false, wrong_tag = false;  ///< faults
-    scsi::Direction direction = scsi::Direction::none;
-    std::uint32_t bytes = 0;  ///< of data
-    Time due{};               ///< not told before
-    Duration again_after{};   ///< told twice: the second time that much later
-
-    std::span<pci::DmaSegment> range_room;
-    std::span<Segment> piece_room;
-    std::size_t ranges = 0;
-    pci::MemoryHold hold;        ///< while the disk works on the host's memory itself
-    memory::BufferRequest copy;  ///< memory to copy through, where it cannot
-    bool copies = false;         ///< `copy` has memory
-    Segment copy_piece{nullptr, 0};
-
-    [[nodiscard]] std::span<const pci::DmaSegment> host_ranges() const noexcept { return range_room.first(ranges); }
+    Time due{};                                           ///< not told before
+    Duration again_after{};                               ///< told twice: the second time that much later
+    scsi::HostData data;
 };
 
 class SlotTable {

@@ -66,16 +66,17 @@ about "an abort is answered and not carried out: the target is reset"
 begin ld/0
 step fault lost,pd=0 wrong-abort
 dd if=$(unit pd/0) of=/dev/null bs=4k count=1 iflag=direct status=none
-logged 'target reset SUCCESS'
+logged 'attempting target reset' # where a busy machine hides its success from the driver, the host is next
 survived
 
 about "the reset of the target fails as well: the controller is reset"
+before=$(step counter resets)
 begin ld/0
 step fault lost,pd=0 wrong-abort,response=5 wrong-abort,response=5
 dd if=$(unit pd/0) of=/dev/null bs=4k count=1 iflag=direct status=none
 logged 'Reset successful'
 survived
-resets 3
+[ $(step counter resets) -gt $before ]
 is_kept
 
 about "the firmware fails for good: all fails, the driver lets go"
