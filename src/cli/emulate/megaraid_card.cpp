@@ -51,7 +51,7 @@ class MegaraidCard final : public EmulatedCard {
                 "--fault", faults_,
                 "What goes wrong: KIND[@COMMAND[xCOUNT]][,KEY=VALUE]..., may be repeated; KIND is\n"
                 "medium-error (pd, ld, lba, blocks), status (pd, ld, status, key, asc), io-failed (pd, ld, status),\n"
-                "lost, twice (pd, ld), late (pd, ld, by), firmware-fault (for-good), pull (pd, for),\n"
+                "lost (pd, ld), late, twice (pd, ld, by), firmware-fault (for-good), pull (pd, for),\n"
                 "slow-dcmd (opcode, by), refuse-dcmd (opcode, status), wrong-abort (response),\n"
                 "fewer-commands (commands)")
             ->allow_extra_args(false);
