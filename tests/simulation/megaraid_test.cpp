@@ -25,6 +25,7 @@ using namespace std::chrono_literals;
 struct MegaraidPlan {
     MegaraidFaultOptions faults;
     WorkloadOptions workload;
+    Duration bound{};     ///< of an operation; zero: the driver's
     unsigned rounds = 1;  ///< of work, each on the disks as they are then
     unsigned disk_errors_per_mille = 0;
     bool recovers = true;  ///< this driver serves its disks again when the faults are over
@@ -40,7 +41,7 @@ class MegaraidSession {
         plan_.workload.operations = 100;
         plan_.workload.depth = 1 + static_cast<unsigned>(random.below(16));
         plan_.workload.longest_pause = 100us * (1u << 2 * random.below(4));
-        plan_.workload.bound = longest_megaraid_operation(options);
+        plan_.workload.bound = plan_.bound != Duration{} ? plan_.bound : longest_megaraid_operation(options);
         world_ = std::make_unique<MegaraidWorld>(seed, options);
     }
 
@@ -195,6 +196,16 @@ TEST(MegaraidSession, ClimbsWhenAbortsAreAnsweredWrongly) {
 TEST(MegaraidSession, SurvivesAFirmwareThatFaultsAndThenTakesLess) {
     for_each_seed(40, [](std::uint64_t seed) {
         run_megaraid(seed, megaraid_plan({.completions = seed % 2 == 0, .crashes = true}, when_lost));
+    });
+}
+
+// Nothing is lost but in resets, and rarely in them: each request is sent again and succeeds, soon after the firmware
+// is back.
+TEST(MegaraidSession, SendsAgainWhatAResetTookWithIt) {
+    for_each_seed(40, [](std::uint64_t seed) {
+        MegaraidPlan plan = megaraid_plan({.crashes = true, .longest_peace = 2s}, {});
+        plan.bound = 2min;
+        run_megaraid(seed, plan);
     });
 }
 
