@@ -12,7 +12,7 @@ namespace {
 
 TEST(RaidSimulation, NothingAcknowledgedIsLost) {
     unsigned crashes = 0, rebuilds = 0;
-    for_each_seed(300, [&](std::uint64_t seed) {
+    for_each_seed(150, [&](std::uint64_t seed) {
         RaidWorld world(seed);
         if (!world.create()) return;
         for (int life = 0; life < 4; ++life)
@@ -23,8 +23,8 @@ TEST(RaidSimulation, NothingAcknowledgedIsLost) {
     });
     if (replaying()) return;
     // That much must have happened for the test to mean something.
-    EXPECT_GT(crashes, scaled(300));
-    EXPECT_GT(rebuilds, scaled(300) / 4);
+    EXPECT_GT(crashes, scaled(150));
+    EXPECT_GT(rebuilds, scaled(150) / 4);
 }
 
 TEST(RaidSimulation, ASeedReplaysItself) {

@@ -21,10 +21,11 @@ Task<Status> MemberIo::io(unsigned member, Op op, std::uint64_t offset, std::byt
                           std::uint8_t flags) {
     if (channels_[member] == nullptr) co_return Status::removed;
     struct Wait {
-        Bio bio;
+        Reactor& home;
+        Bio bio{};
         Segment segment{nullptr, 0};
-        Promise<Status> ended;
-    } wait;
+        Promise<Status> ended{};
+    } wait{home_};
     wait.bio.op = op;
     wait.bio.flags = flags;
     if (op != Op::flush) {
@@ -36,7 +37,11 @@ Task<Status> MemberIo::io(unsigned member, Op op, std::uint64_t offset, std::byt
         wait.bio.data = {&wait.segment, 1};
     }
     wait.bio.context = &wait;
-    wait.bio.done = [](Bio& ended) noexcept { static_cast<Wait*>(ended.context)->ended.set(ended.status); };
+    // Goes on from the reactor, not from within the completion: what follows may close the channel.
+    wait.bio.done = [](Bio& ended) noexcept {
+        Wait* const waiting = static_cast<Wait*>(ended.context);
+        waiting->home.post([waiting] { waiting->ended.set(waiting->bio.status); });
+    };
     channels_[member]->submit(wait.bio);
     const Status status = co_await wait.ended;
     co_return status;

@@ -140,6 +140,8 @@ Task<Result<std::shared_ptr<Device>>> open(Options options, Home home) {
     disk.identity.driver = "raid";
     disk.identity.model = fmt::format("mqblk RAID-{}", array->level());
     disk.identity.uuid = to_text(array->uuid());
+    for (const auto& member : options.members)
+        disk.reads_nothing |= member.device != nullptr && block::reads_nothing(*member.device);
     const Geometry& g = array->geometry();
     disk.details = {{"level", fmt::format("{}", array->level())},
                     {"members", fmt::format("{}", g.members())},
