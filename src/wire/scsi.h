@@ -39,19 +39,24 @@ enum : std::uint8_t {
     unmap = 0x42,
     mode_select_10 = 0x55,
     mode_sense_10 = 0x5a,
+    persistent_reserve_in = 0x5e,
+    persistent_reserve_out = 0x5f,
     read_16 = 0x88,
+    compare_and_write = 0x89,
     write_16 = 0x8a,
     verify_16 = 0x8f,
     synchronize_cache_16 = 0x91,
     write_same_16 = 0x93,
     service_action_in_16 = 0x9e,
     report_luns = 0xa0,
+    maintenance_in = 0xa3,
     read_12 = 0xa8,
     write_12 = 0xaa,
     verify_12 = 0xaf,
 };
 }
-inline constexpr std::uint8_t action_read_capacity_16 = 0x10;  ///< of service_action_in_16
+inline constexpr std::uint8_t action_read_capacity_16 = 0x10;        ///< of service_action_in_16
+inline constexpr std::uint8_t action_report_operation_codes = 0x0c;  ///< of maintenance_in
 
 enum class Status : std::uint8_t {
     good = 0x00,
@@ -106,21 +111,29 @@ enum : std::uint16_t {
     logical_unit_not_supported = 0x2500,
     invalid_field_in_parameter_list = 0x2600,
     parameter_value_invalid = 0x2602,
+    invalid_release_of_reservation = 0x2604,
     write_protected = 0x2700,
     space_allocation_failed = 0x2707,
     power_on_or_reset = 0x2900,
+    device_reset = 0x2903,  ///< BUS DEVICE RESET FUNCTION OCCURRED: a LUN reset
+    nexus_loss = 0x2907,
     mode_parameters_changed = 0x2a01,
+    reservations_preempted = 0x2a03,
+    reservations_released = 0x2a04,
+    registrations_preempted = 0x2a05,
     capacity_changed = 0x2a09,
     commands_cleared_by_another_initiator = 0x2f00,
     saving_parameters_not_supported = 0x3900,
     medium_not_present = 0x3a00,
     target_operating_conditions_changed = 0x3f00,
     microcode_changed = 0x3f01,
+    reported_luns_changed = 0x3f0e,
     internal_target_failure = 0x4400,
     data_phase_error = 0x4b00,
     overlapped_commands = 0x4e00,
     failure_prediction_threshold_exceeded = 0x5d00,
     insufficient_resources = 0x5503,
+    insufficient_registration_resources = 0x5504,
 };
 }
 

@@ -102,6 +102,36 @@ Cdb build_unmap(std::uint16_t parameter_bytes, bool anchor) noexcept {
     return cdb;
 }
 
+Cdb build_compare_and_write(std::uint64_t lba, std::uint8_t blocks, std::uint8_t flags) noexcept {
+    Cdb cdb = make_cdb(opcode::compare_and_write, 2, 8, lba);
+    cdb[1] = flags;
+    cdb[13] = blocks;
+    return cdb;
+}
+
+Cdb build_persistent_reserve_in(std::uint8_t action, std::uint16_t allocation_bytes) noexcept {
+    Cdb cdb = make_cdb(opcode::persistent_reserve_in, 7, 2, allocation_bytes);
+    cdb[1] = action;
+    return cdb;
+}
+
+Cdb build_persistent_reserve_out(std::uint8_t action, std::uint8_t type) noexcept {
+    Cdb cdb = make_cdb(opcode::persistent_reserve_out, 5, 4, 24);
+    cdb[1] = action;
+    cdb[2] = type;
+    return cdb;
+}
+
+Cdb build_report_operation_codes(std::uint8_t reporting, std::uint8_t operation, std::uint16_t action,
+                                 std::uint32_t allocation_bytes) noexcept {
+    Cdb cdb = make_cdb(opcode::maintenance_in, 6, 4, allocation_bytes);
+    cdb[1] = action_report_operation_codes;
+    cdb[2] = reporting;
+    cdb[3] = operation;
+    put_field(cdb, 4, 2, action);
+    return cdb;
+}
+
 Cdb build_test_unit_ready() noexcept {
     return make_cdb(opcode::test_unit_ready);
 }

@@ -31,15 +31,16 @@ namespace mqblk::wire::scsi {
 
 /// Bits of byte 1 of block commands of 10 bytes and more. Which of them there are depends on the command.
 enum BlockFlag : std::uint8_t {
-    block_fua_nv = 0x02,      ///< READ, WRITE: past cached data that would survive a loss of power
-    block_byte_check = 0x02,  ///< VERIFY: BYTCHK 01b, compare with data sent
-    block_immediate = 0x02,   ///< SYNCHRONIZE CACHE: answer before it is done
-    block_anchor = 0x10,      ///< WRITE SAME
-    block_unmap = 0x08,       ///< WRITE SAME: may deallocate
-    block_fua = 0x08,         ///< READ, WRITE
-    block_dpo = 0x10,         ///< READ, WRITE, VERIFY: do not keep in the cache
-    block_no_data = 0x01,     ///< WRITE SAME (16): NDOB, no data-out buffer: zeroes
-    block_protect = 0xe0,     ///< RDPROTECT, WRPROTECT, VRPROTECT
+    block_fua_nv = 0x02,          ///< READ, WRITE: past cached data that would survive a loss of power
+    block_byte_check = 0x02,      ///< VERIFY: BYTCHK 01b, compare with data sent
+    block_byte_check_one = 0x06,  ///< VERIFY: BYTCHK 11b, compare each block with one that is sent
+    block_immediate = 0x02,       ///< SYNCHRONIZE CACHE: answer before it is done
+    block_anchor = 0x10,          ///< WRITE SAME
+    block_unmap = 0x08,           ///< WRITE SAME: may deallocate
+    block_fua = 0x08,             ///< READ, WRITE
+    block_dpo = 0x10,             ///< READ, WRITE, VERIFY: do not keep in the cache
+    block_no_data = 0x01,         ///< WRITE SAME (16): NDOB, no data-out buffer: zeroes
+    block_protect = 0xe0,         ///< RDPROTECT, WRPROTECT, VRPROTECT
 };
 
 /// A command about a range of blocks.
@@ -104,6 +105,15 @@ struct BlockCdb {
 [[nodiscard]] Cdb build_write_same(std::uint64_t lba, std::uint32_t blocks, bool unmap) noexcept;
 /// `parameter_bytes` of UnmapHeader and UnmapDescriptor go with it.
 [[nodiscard]] Cdb build_unmap(std::uint16_t parameter_bytes, bool anchor = false) noexcept;
+
+/// COMPARE AND WRITE of up to 255 blocks; twice as many blocks of data go with it.
+[[nodiscard]] Cdb build_compare_and_write(std::uint64_t lba, std::uint8_t blocks, std::uint8_t flags = 0) noexcept;
+[[nodiscard]] Cdb build_persistent_reserve_in(std::uint8_t action, std::uint16_t allocation_bytes) noexcept;
+/// 24 bytes of ReserveOutParameters go with it.
+[[nodiscard]] Cdb build_persistent_reserve_out(std::uint8_t action, std::uint8_t type) noexcept;
+/// REPORT SUPPORTED OPERATION CODES: all of them for `reporting` 0.
+[[nodiscard]] Cdb build_report_operation_codes(std::uint8_t reporting, std::uint8_t operation, std::uint16_t action,
+                                               std::uint32_t allocation_bytes) noexcept;
 
 [[nodiscard]] Cdb build_test_unit_ready() noexcept;
 [[nodiscard]] Cdb build_inquiry(std::uint16_t allocation_bytes) noexcept;

@@ -84,7 +84,7 @@ TEST(ScsiDisk, RefusalsPointAtTheField) {
     disk.expect_field(blocks(opcode::read_12, 0, 2049), 6);
     disk.expect_field(blocks(opcode::write_16, 0, 2049), 10);
     disk.expect_field(blocks(opcode::read_10, 0, 1, 0x20), 1);
-    disk.expect_field(blocks(opcode::verify_10, 0, 1, 0x06), 1);
+    disk.expect_field(blocks(opcode::verify_10, 0, 1, 0x04), 1);
     disk.expect_field(blocks(opcode::write_same_16, 0, 0), 10);
     disk.expect_field(blocks(opcode::write_same_10, 0, 1, scsiw::block_no_data), 1);
     disk.expect_field(scsiw::build_unmap(24, true), 1);

@@ -90,7 +90,8 @@ void set_answer(Command& command, Status result, bool write, std::uint64_t lba) 
 void complete_good(Command& command, std::uint32_t transferred) noexcept {
     command.status = ScsiStatus::good;
     command.transferred = transferred;
-    command.nexus->complete(command);
+    if (command.nexus != nullptr) return command.nexus->complete(command);
+    command.done(command);  // of a LUN without unit
 }
 
 void complete_page(Command& command, std::span<const std::byte> page) noexcept {

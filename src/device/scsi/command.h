@@ -31,10 +31,13 @@ struct Command {
     // The disk's.
     Nexus* nexus = nullptr;
     void (*step)(Command&) noexcept = nullptr;  ///< takes the end of a bio, for commands of several
-    Command* next = nullptr;                    ///< in the list that waits for the workspace
+    Command* next = nullptr;                    ///< in whichever line it waits
     wire::scsi::BlockCdb blocks{};              ///< of a command about a range of blocks
     std::uint64_t position = 0;                 ///< how far a command of several bios has come
     std::uint32_t bytes = 0;                    ///< of data, as planned
+    bool writes = false;                        ///< counted among the writes in progress
+    bool submitted = false;                     ///< `bio` is the channel's
+    bool cancelled = false;                     ///< nobody wants its end: no further bio is begun
     Segment piece{nullptr, 0};                  ///< memory of the disk's own that a bio uses
     Bio bio{};
 };

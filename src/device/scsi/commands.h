@@ -43,6 +43,8 @@ void execute_transfer(Command&) noexcept;
 void execute_synchronize(Command&) noexcept;
 /// Parses command.blocks and checks the range. Nothing if it is good.
 [[nodiscard]] std::optional<Plan> check_range(Nexus&, Command&) noexcept;
+/// Checks the range that is in command.blocks.
+[[nodiscard]] std::optional<Plan> check_blocks(Nexus&, Command&) noexcept;
 /// The flags of a bio that writes: the initiator's FUA, and the write cache being off.
 [[nodiscard]] std::uint8_t write_flags(const Command&) noexcept;
 /// Submits command.bio. When it ends command.step runs if there is one, else the command ends.
@@ -55,6 +57,22 @@ void execute_verify(Command&) noexcept;
 void execute_write_same(Command&) noexcept;
 [[nodiscard]] Plan plan_unmap(Nexus&, Command&) noexcept;
 void execute_unmap(Command&) noexcept;
+
+// compare_and_write.cpp
+/// The most blocks of one COMPARE AND WRITE.
+[[nodiscard]] std::uint8_t compare_and_write_blocks(const LogicalUnit&) noexcept;
+[[nodiscard]] Plan plan_compare_and_write(Nexus&, Command&) noexcept;
+void execute_compare_and_write(Command&) noexcept;
+
+// reserve_in.cpp, reserve_out.cpp: PERSISTENT RESERVE IN and OUT.
+[[nodiscard]] Plan plan_reserve_in(Nexus&, Command&) noexcept;
+void execute_reserve_in(Command&) noexcept;
+[[nodiscard]] Plan plan_reserve_out(Nexus&, Command&) noexcept;
+void execute_reserve_out(Command&) noexcept;
+
+// operation_codes.cpp: REPORT SUPPORTED OPERATION CODES.
+[[nodiscard]] Plan plan_operation_codes(Nexus&, Command&) noexcept;
+void execute_operation_codes(Command&) noexcept;
 
 // inquiry.cpp
 [[nodiscard]] Plan plan_inquiry(Nexus&, Command&) noexcept;

@@ -62,7 +62,7 @@ Plan plan_request_sense(Nexus&, Command& command) noexcept {
 void execute_request_sense(Command& command) noexcept {
     Nexus& nexus = *command.nexus;
     wire::scsi::Sense sense;
-    if (const std::uint16_t attention = nexus.take_attention(); attention != 0) {
+    if (const std::uint16_t attention = nexus.initiator().take_attention(); attention != 0) {
         sense = {.key = wire::scsi::SenseKey::unit_attention, .code = attention};
     } else if (nexus.unit().stopped()) {
         sense = {.key = wire::scsi::SenseKey::not_ready, .code = asc::initializing_command_required};

@@ -96,6 +96,7 @@ void limits_page(Command& command, const LogicalUnit& unit) noexcept {
     const QueueLimits limits = unit.device().limits();
     wire::scsi::BlockLimitsPage page;
     page.flags = 1;  // WSNZ
+    page.max_compare_and_write_blocks = compare_and_write_blocks(unit);
     page.optimal_granularity_blocks =
         static_cast<std::uint16_t>(std::min<std::uint32_t>(blocks_of(unit, limits.io_min), UINT16_MAX));
     page.max_transfer_blocks = blocks_of(unit, unit.options().max_transfer_bytes);

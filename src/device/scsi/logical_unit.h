@@ -4,12 +4,18 @@
 // that initiators may change. Thread-safe; each initiator has a Nexus to it. SPC-4, SBC-3.
 #pragma once
 
+#include "device/scsi/exclusion.h"
+#include "device/scsi/initiator.h"
+#include "device/scsi/reservation_keeper.h"
+
 #include <mqblk/device.h>
 #include <mqblk/error.h>
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace mqblk::device::scsi {
@@ -20,12 +26,14 @@ struct UnitOptions {
     std::string revision = "0001";               ///< 4
     std::string serial;                          ///< empty: the device's own, or one made from its name
     std::uint32_t max_transfer_bytes = 1 << 20;  ///< of one READ or WRITE
-    bool attentions = true;  ///< tell initiators of changes (capacity, mode parameters) by unit attention
+    bool attentions = true;          ///< tell initiators of changes (capacity, mode parameters) by unit attention
+    bool reservations = false;       ///< PERSISTENT RESERVE IN and OUT
+    std::string reservation_file{};  ///< where reservations outlive the process (APTPL); empty: nowhere
 };
 
 class LogicalUnit {
   public:
-    /// The error names the device and what of it a SCSI disk cannot have.
+    /// The error names the device and what of it a SCSI disk cannot have, or what is wrong with the reservation file.
     [[nodiscard]] static Result<std::shared_ptr<LogicalUnit>> create(std::shared_ptr<Device>, UnitOptions);
     LogicalUnit(std::shared_ptr<Device>, UnitOptions);  ///< for create()
 
@@ -61,6 +69,19 @@ class LogicalUnit {
         return mode_generation_.load(std::memory_order_relaxed);
     }
 
+    /// The initiator port of that name, as all its channels share it: known as long as one of them is there. A new one
+    /// is told of the power-on.
+    [[nodiscard]] std::shared_ptr<Initiator> initiator(const wire::scsi::TransportId& id);
+    /// Leaves a unit attention for every initiator but `except`.
+    void attend_others(std::uint16_t code, const Initiator* except);
+    /// Carries out a change of reservations, unit attentions of others included. Nothing: it could not be saved.
+    [[nodiscard]] std::optional<ReserveOutcome> change_reservations(const wire::scsi::TransportId& from,
+                                                                    const ReserveRequest&);
+    [[nodiscard]] ReservationKeeper& reservations() noexcept { return reservations_; }
+    [[nodiscard]] Exclusion& exclusion() noexcept { return *exclusion_; }
+    /// A LUN reset: mode parameters are those of the start again, everybody but `except` is told.
+    void reset(const Initiator* except);
+
   private:
     const std::shared_ptr<Device> device_;
     UnitOptions options_;
@@ -70,6 +91,10 @@ class LogicalUnit {
     std::uint32_t memory_mask_ = 0;
     std::atomic<bool> write_cache_{false}, descriptor_sense_{false}, stopped_{false};
     std::atomic<std::uint32_t> mode_generation_{0};
+    ReservationKeeper reservations_;
+    const std::shared_ptr<Exclusion> exclusion_ = std::make_shared<Exclusion>();
+    std::mutex mutex_;
+    std::map<wire::scsi::TransportId, std::weak_ptr<Initiator>> initiators_;
 };
 
 }  // namespace mqblk::device::scsi

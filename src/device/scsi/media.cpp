@@ -22,6 +22,7 @@ bool is_write(std::uint8_t operation) noexcept {
         case opcode::write_10:
         case opcode::write_12:
         case opcode::write_16:
+        case opcode::compare_and_write:
             return true;
         default:
             return false;
@@ -30,6 +31,7 @@ bool is_write(std::uint8_t operation) noexcept {
 
 void media_bio_done(Bio& bio) noexcept {
     auto& command = *static_cast<Command*>(bio.context);
+    command.submitted = false;
     if (command.step != nullptr) return command.step(command);
     if (bio.status == Status::ok) [[likely]] {
         return complete_good(command,
@@ -56,14 +58,21 @@ void start_bio(Command& command, Op op, std::uint8_t flags, std::uint64_t lba, s
     bio.data = data;
     bio.done = &media_bio_done;
     bio.context = &command;
-    if (Channel* const channel = nexus.channel()) [[likely]]
+    Channel* const channel = nexus.channel();
+    if (channel != nullptr && !command.cancelled) [[likely]] {
+        command.submitted = true;
         return channel->submit(bio);
+    }
     bio.status = Status::aborted;
     media_bio_done(bio);
 }
 
 std::optional<Plan> check_range(Nexus& nexus, Command& command) noexcept {
     command.blocks = *wire::scsi::parse_blocks(command.cdb);
+    return check_blocks(nexus, command);
+}
+
+std::optional<Plan> check_blocks(Nexus& nexus, Command& command) noexcept {
     const BlockCdb& cdb = command.blocks;
     const std::uint64_t size = nexus.unit().blocks();
     if (cdb.lba > size || cdb.blocks > size - cdb.lba) [[unlikely]]

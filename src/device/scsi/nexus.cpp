@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dispatch, unit attention and readiness: what comes before any command (SAM-5 5.14, SPC-4 5.11).
+// A nexus's life, and what comes before any command: unit attention, reservations, readiness (SAM-5 5.14, SPC-4 5.11,
+// 5.13).
 #include "device/scsi/nexus.h"
 
+#include "device/scsi/command_table.h"
 #include "device/scsi/commands.h"
+#include "reactor/reactor.h"
 
-#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <utility>
@@ -17,121 +19,69 @@ namespace asc = wire::scsi::asc;
 using wire::scsi::SenseKey;
 
 Result<std::unique_ptr<Nexus>> Nexus::open(std::shared_ptr<LogicalUnit> unit, Reactor& reactor) {
-    auto channel = unit->device().channel(reactor);
-    if (!channel) return std::unexpected(channel.error());
-    return std::make_unique<Nexus>(std::move(unit), std::move(*channel));
+    auto nobody =
+        std::make_shared<Initiator>(wire::scsi::TransportId{}, unit->device().sectors(), unit->mode_generation());
+    return open(std::move(unit), reactor, std::move(nobody));
 }
 
-Nexus::Nexus(std::shared_ptr<LogicalUnit> unit, std::unique_ptr<Channel> channel)
+Result<std::unique_ptr<Nexus>> Nexus::open(std::shared_ptr<LogicalUnit> unit, Reactor& reactor,
+                                           std::shared_ptr<Initiator> initiator) {
+    auto channel = unit->device().channel(reactor);
+    if (!channel) return std::unexpected(channel.error());
+    return std::make_unique<Nexus>(std::move(unit), reactor, std::move(initiator), std::move(*channel));
+}
+
+Nexus::Nexus(std::shared_ptr<LogicalUnit> unit, Reactor& reactor, std::shared_ptr<Initiator> initiator,
+             std::unique_ptr<Channel> channel)
     : unit_(std::move(unit)),
-      sectors_seen_(unit_->device().sectors()),
-      modes_seen_(unit_->mode_generation()),
-      channel_(std::move(channel)) {}
+      reactor_(reactor),
+      initiator_(std::move(initiator)),
+      access_epoch_(unit_->reservations().epoch() - 1),  // to be looked at first
+      channel_(std::move(channel)) {
+    holds_ = unit_->exclusion().attach(*this) ? 1 : 0;
+}
 
 Nexus::~Nexus() {
     closing_ = true;
+    abort_chain(unit_->exclusion().abandon(*this));
     channel_.reset();
+    abort_chain(std::exchange(held_first_, nullptr));
+    unit_->exclusion().detach(*this);
 }
 
-void Nexus::attend(std::uint16_t code) noexcept {
-    const auto end = attentions_.begin() + attention_count_;
-    if (attention_count_ < attentions_.size() && std::find(attentions_.begin(), end, code) == end)
-        attentions_[attention_count_++] = code;
-}
-
-std::uint16_t Nexus::take_attention() noexcept {
-    if (attention_count_ == 0) return 0;
-    const std::uint16_t first = attentions_[0];
-    std::shift_left(attentions_.begin(), attentions_.begin() + attention_count_--, 1);
-    return first;
+/// Ends commands that had not begun.
+void Nexus::abort_chain(Command* first) noexcept {
+    while (first != nullptr) {
+        Command& command = *std::exchange(first, first->next);
+        set_answer(command, Status::aborted, false, 0);
+        complete(command);
+    }
 }
 
 void Nexus::look_for_changes() noexcept {
     const std::uint64_t sectors = unit_->device().sectors();
     const std::uint32_t modes = unit_->mode_generation();
-    if (sectors == sectors_seen_ && modes == modes_seen_) [[likely]]
+    if (sectors == initiator_->sectors_seen.load(std::memory_order_relaxed) &&
+        modes == initiator_->modes_seen.load(std::memory_order_relaxed)) [[likely]]
         return;
-    if (unit_->options().attentions) {
-        if (sectors != sectors_seen_) attend(asc::capacity_changed);
-        if (modes != modes_seen_) attend(asc::mode_parameters_changed);
+    // Of several channels one tells.
+    const bool resized = initiator_->sectors_seen.exchange(sectors, std::memory_order_relaxed) != sectors;
+    const bool changed = initiator_->modes_seen.exchange(modes, std::memory_order_relaxed) != modes;
+    if (!unit_->options().attentions) return;
+    if (resized) attend(asc::capacity_changed);
+    if (changed) attend(asc::mode_parameters_changed);
+}
+
+bool Nexus::is_excluded(const CommandInfo& info, const wire::scsi::Cdb& cdb) noexcept {
+    if (const std::uint32_t epoch = unit_->reservations().epoch(); epoch != access_epoch_) [[unlikely]] {
+        access_epoch_ = epoch;
+        access_ = unit_->reservations().access(initiator_->id());
     }
-    sectors_seen_ = sectors;
-    modes_seen_ = modes;
+    if (access_ == Access::all || info.need == Need::nothing) [[likely]]
+        return false;
+    if (cdb[0] == opcode::start_stop_unit && (cdb[4] & 0xf1) == 1) return false;  // a start
+    return info.need == Need::writes || access_ == Access::none;
 }
-
-namespace {
-
-/// Answered whatever the unit's state is.
-bool always_answered(std::uint8_t operation) noexcept {
-    return operation == opcode::inquiry || operation == opcode::report_luns || operation == opcode::request_sense;
-}
-
-/// Needs no medium that turns.
-bool without_medium(std::uint8_t operation) noexcept {
-    switch (operation) {
-        case opcode::start_stop_unit:
-        case opcode::mode_sense_6:
-        case opcode::mode_sense_10:
-        case opcode::mode_select_6:
-        case opcode::mode_select_10:
-        case opcode::read_buffer:
-        case opcode::write_buffer:
-            return true;
-        default:
-            return false;
-    }
-}
-
-Plan plan_command(Nexus& nexus, Command& command) noexcept {
-    switch (command.cdb[0]) {
-        case opcode::read_6:
-        case opcode::read_10:
-        case opcode::read_12:
-        case opcode::read_16:
-        case opcode::write_6:
-        case opcode::write_10:
-        case opcode::write_12:
-        case opcode::write_16:
-            return plan_transfer(nexus, command);
-        case opcode::synchronize_cache_10:
-        case opcode::synchronize_cache_16:
-            return plan_synchronize(nexus, command);
-        case opcode::verify_10:
-        case opcode::verify_12:
-        case opcode::verify_16:
-            return plan_verify(nexus, command);
-        case opcode::write_same_10:
-        case opcode::write_same_16:
-            return plan_write_same(nexus, command);
-        case opcode::unmap:
-            return plan_unmap(nexus, command);
-        case opcode::inquiry:
-            return plan_inquiry(nexus, command);
-        case opcode::mode_sense_6:
-        case opcode::mode_sense_10:
-            return plan_mode_sense(nexus, command);
-        case opcode::mode_select_6:
-        case opcode::mode_select_10:
-            return plan_mode_select(nexus, command);
-        case opcode::read_capacity_10:
-        case opcode::service_action_in_16:
-            return plan_capacity(nexus, command);
-        case opcode::request_sense:
-            return plan_request_sense(nexus, command);
-        case opcode::report_luns:
-            return plan_report_luns(nexus, command);
-        case opcode::read_buffer:
-        case opcode::write_buffer:
-            return plan_buffer(nexus, command);
-        case opcode::test_unit_ready:
-        case opcode::start_stop_unit:
-            return {};
-        default:
-            return refuse(command, SenseKey::illegal_request, asc::invalid_operation_code);
-    }
-}
-
-}  // namespace
 
 Plan Nexus::plan(Command& command) noexcept {
     command.nexus = this;
@@ -139,58 +89,63 @@ Plan Nexus::plan(Command& command) noexcept {
     command.step = nullptr;
     command.transferred = 0;
     command.position = 0;
-    const std::uint8_t operation = command.cdb[0];
+    command.writes = command.submitted = command.cancelled = false;
+    const CommandInfo& info = command_info(command.cdb[0]);
     look_for_changes();
-    if (attention_count_ > 0 && !always_answered(operation)) [[unlikely]]
-        return refuse(command, SenseKey::unit_attention, take_attention());
-    if (unit_->stopped() && !always_answered(operation) && !without_medium(operation)) [[unlikely]]
+    if (initiator_->attended() && !info.always_answered) [[unlikely]] {
+        if (const std::uint16_t code = initiator_->take_attention(); code != 0)
+            return refuse(command, SenseKey::unit_attention, code);
+    }
+    if (is_excluded(info, command.cdb)) [[unlikely]] {
+        command.status = wire::scsi::Status::reservation_conflict;
+        return {.refused = true};
+    }
+    if (unit_->stopped() && !info.always_answered && !info.without_medium) [[unlikely]]
         return refuse(command, SenseKey::not_ready, asc::initializing_command_required);
-    if (unit_->device().removed() && !always_answered(operation)) [[unlikely]]
+    if (unit_->device().removed() && !info.always_answered) [[unlikely]]
         return refuse(command, SenseKey::not_ready, asc::medium_not_present);
-    const Plan plan = plan_command(*this, command);
+    const Plan plan = info.plan(*this, command);
     command.bytes = plan.bytes;
     return plan;
 }
 
 void Nexus::execute(Command& command) noexcept {
     ++outstanding_;
-    switch (command.cdb[0]) {
-        case opcode::synchronize_cache_10:
-        case opcode::synchronize_cache_16:
-            return execute_synchronize(command);
-        case opcode::verify_10:
-        case opcode::verify_12:
-        case opcode::verify_16:
-            return execute_verify(command);
-        case opcode::write_same_10:
-        case opcode::write_same_16:
-            return execute_write_same(command);
-        case opcode::unmap:
-            return execute_unmap(command);
-        case opcode::inquiry:
-            return execute_inquiry(command);
-        case opcode::mode_sense_6:
-        case opcode::mode_sense_10:
-            return execute_mode_sense(command);
-        case opcode::mode_select_6:
-        case opcode::mode_select_10:
-            return execute_mode_select(command);
-        case opcode::read_capacity_10:
-        case opcode::service_action_in_16:
-            return execute_capacity(command);
-        case opcode::request_sense:
-            return execute_request_sense(command);
-        case opcode::report_luns:
-            return execute_report_luns(command);
-        case opcode::read_buffer:
-        case opcode::write_buffer:
-            return execute_buffer(command);
-        case opcode::start_stop_unit:
-            return execute_start_stop(command);
-        case opcode::test_unit_ready:
-            return complete_good(command);
-        default:
-            return execute_transfer(command);
+    const CommandInfo& info = command_info(command.cdb[0]);
+    if (info.need == Need::writes && is_excluded(info, command.cdb)) [[unlikely]] {
+        command.status = wire::scsi::Status::reservation_conflict;  // since it was planned
+        return complete(command);
+    }
+    if (info.changes_data) {
+        if (holds_ > 0) [[unlikely]] {
+            command.next = nullptr;
+            *held_last_ = &command;
+            held_last_ = &command.next;
+            return;
+        }
+        command.writes = true;
+        ++writes_;
+    }
+    info.execute(command);
+}
+
+void Nexus::cancel(Command& command) noexcept {
+    command.cancelled = true;
+    if (command.submitted) channel_->cancel(command.bio);
+}
+
+void Nexus::hold_writes(std::shared_ptr<void> drained) noexcept {
+    ++holds_;
+    if (writes_ > 0) drained_ = std::move(drained);
+}
+
+void Nexus::let_writes_go() noexcept {
+    if (--holds_ > 0) return;
+    held_last_ = &held_first_;
+    for (Command* held = std::exchange(held_first_, nullptr); held != nullptr;) {
+        Command& command = *std::exchange(held, held->next);
+        --outstanding_;  // execute() counts it again
+        execute(command);
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nexus: one initiator's way to a LogicalUnit, in one reactor: its channel to the device, its pending unit attentions,
-// its data buffer (READ BUFFER). Any number of commands may be outstanding. Everything here is the reactor's thread's.
+// Nexus: one initiator's way to a LogicalUnit, in one reactor: its channel to the device, what it may do while the unit
+// is reserved, its data buffer (READ BUFFER). An initiator that comes by several channels has a nexus for each, and one
+// Initiator for all. Any number of commands may be outstanding. Everything here is the reactor's thread's.
 // SAM-5 (nexus, unit attention: 5.14), SPC-4, SBC-3.
 #pragma once
 
@@ -24,10 +25,17 @@ class Reactor;
 
 namespace mqblk::device::scsi {
 
+struct CommandInfo;
+
 class Nexus {
   public:
+    /// For an initiator without a name, the only way of its to this unit.
     [[nodiscard]] static Result<std::unique_ptr<Nexus>> open(std::shared_ptr<LogicalUnit>, Reactor&);
-    Nexus(std::shared_ptr<LogicalUnit>, std::unique_ptr<Channel>);  ///< for open()
+    /// `initiator`: the unit's (LogicalUnit::initiator).
+    [[nodiscard]] static Result<std::unique_ptr<Nexus>> open(std::shared_ptr<LogicalUnit>, Reactor&,
+                                                             std::shared_ptr<Initiator> initiator);
+    /// For open().
+    Nexus(std::shared_ptr<LogicalUnit>, Reactor&, std::shared_ptr<Initiator>, std::unique_ptr<Channel>);
     /// What is outstanding is ended first, as aborted; its `done` runs.
     ~Nexus();
     Nexus(const Nexus&) = delete;
@@ -43,7 +51,20 @@ class Nexus {
     [[nodiscard]] unsigned outstanding() const noexcept { return outstanding_; }  ///< executed and not done
 
     /// The next command that can be told is told. At most 8 are remembered, each once.
-    void attend(std::uint16_t code) noexcept;
+    void attend(std::uint16_t code) noexcept { initiator_->attend(code); }
+
+    /// Nobody wants the end of an executed command any more: what has not begun of it does not. It still ends.
+    void cancel(Command&) noexcept;
+    /// Ends at once, as aborted, what was cancelled and waits before the device.
+    void drop_cancelled() noexcept { channel_->drop_cancelled(); }
+    /// Who carries commands to this nexus is asked to cancel all of them (PREEMPT AND ABORT of another initiator).
+    void on_abort(void (*abort)(void*) noexcept, void* context) noexcept {
+        abort_ = abort;
+        abort_context_ = context;
+    }
+    void abort_all() noexcept {
+        if (abort_ != nullptr) abort_(abort_context_);
+    }
 
     /// Sense data of an answer in the format that the initiator chose. Returns the bytes, none without sense.
     [[nodiscard]] std::size_t build_sense(const Command&,
@@ -57,12 +78,24 @@ class Nexus {
     /// Its answer is set.
     void complete(Command& command) noexcept {
         --outstanding_;
+        if (command.writes) {
+            command.writes = false;
+            if (--writes_ == 0 && drained_) [[unlikely]]
+                drained_.reset();
+        }
         command.done(command);
     }
-    /// Takes the first pending unit attention; 0 if there is none.
-    [[nodiscard]] std::uint16_t take_attention() noexcept;
+    [[nodiscard]] Initiator& initiator() const noexcept { return *initiator_; }
     /// This initiator changed the modes itself.
-    void saw_modes() noexcept { modes_seen_ = unit_->mode_generation(); }
+    void saw_modes() noexcept { initiator_->modes_seen.store(unit_->mode_generation(), std::memory_order_relaxed); }
+
+    // For Exclusion.
+
+    [[nodiscard]] Reactor& reactor() const noexcept { return reactor_; }
+    [[nodiscard]] std::weak_ptr<char> alive() const noexcept { return alive_; }
+    /// No write is begun from now on; `drained` is given up when none is in progress.
+    void hold_writes(std::shared_ptr<void> drained) noexcept;
+    void let_writes_go() noexcept;
 
     /// What WRITE BUFFER keeps for READ BUFFER.
     static constexpr std::size_t data_buffer_bytes = 4096;
@@ -77,14 +110,24 @@ class Nexus {
 
   private:
     void look_for_changes() noexcept;
+    [[nodiscard]] bool is_excluded(const CommandInfo&, const wire::scsi::Cdb&) noexcept;
+    void abort_chain(Command* first) noexcept;
 
     const std::shared_ptr<LogicalUnit> unit_;
+    Reactor& reactor_;
+    const std::shared_ptr<Initiator> initiator_;
     bool closing_ = false;
+    Access access_ = Access::all;  // as of access_epoch_
+    std::uint32_t access_epoch_ = 0;
     unsigned outstanding_ = 0;
-    std::uint64_t sectors_seen_;
-    std::uint32_t modes_seen_;
-    unsigned attention_count_ = 0;
-    std::array<std::uint16_t, 8> attentions_{};
+    unsigned writes_ = 0;  // begun and not ended
+    unsigned holds_ = 0;   // exclusions that hold them
+    Command* held_first_ = nullptr;
+    Command** held_last_ = &held_first_;
+    std::shared_ptr<void> drained_;  // given up when writes_ is 0
+    void (*abort_)(void*) noexcept = nullptr;
+    void* abort_context_ = nullptr;
+    std::shared_ptr<char> alive_ = std::make_shared<char>();  // tasks posted to it look whether it is there still
     std::array<std::byte, data_buffer_bytes> data_buffer_{};
     std::vector<std::byte> workspace_;
     Command* workspace_owner_ = nullptr;

@@ -48,16 +48,32 @@ bool compares(const Command& command) noexcept {
     return (command.blocks.flags & wire::scsi::block_byte_check) != 0;
 }
 
-/// What was just read against the initiator's data.
-bool part_is_equal(const Command& command) noexcept {
-    const unsigned shift = command.nexus->unit().block_shift();
-    std::uint64_t offset = (bio_lba(command) - command.blocks.lba) << shift;
+/// BYTCHK 11b: one block of data, that each block is to equal.
+bool compares_one_block(const Command& command) noexcept {
+    return (command.blocks.flags & wire::scsi::block_byte_check_one) == wire::scsi::block_byte_check_one;
+}
+
+/// `bytes` of what was just read against the initiator's data from `offset` on.
+bool is_equal(const Command& command, const std::byte* read, std::size_t bytes, std::uint64_t offset) noexcept {
     memory::SegmentCursor data(command.data);
     if (data.skip(offset) != offset) return false;
-    for (std::size_t done = 0; done < command.piece.bytes;) {
-        const Segment other = data.take(command.piece.bytes - done);
-        if (other.bytes == 0 || std::memcmp(command.piece.data + done, other.data, other.bytes) != 0) return false;
+    for (std::size_t done = 0; done < bytes;) {
+        const Segment other = data.take(bytes - done);
+        if (other.bytes == 0 || std::memcmp(read + done, other.data, other.bytes) != 0) return false;
         done += other.bytes;
+    }
+    return true;
+}
+
+bool part_is_equal(const Command& command) noexcept {
+    const Segment& part = command.piece;
+    if (!compares_one_block(command)) {
+        const unsigned shift = command.nexus->unit().block_shift();
+        return is_equal(command, part.data, part.bytes, (bio_lba(command) - command.blocks.lba) << shift);
+    }
+    const std::uint32_t block = command.nexus->unit().block_bytes();
+    for (std::size_t at = 0; at < part.bytes; at += block) {
+        if (!is_equal(command, part.data + at, block, 0)) return false;
     }
     return true;
 }
@@ -108,11 +124,14 @@ Plan plan_verify(Nexus& nexus, Command& command) noexcept {
     if (auto refused = check_range(nexus, command)) return *refused;
     const wire::scsi::BlockCdb& cdb = command.blocks;
     if ((cdb.flags & wire::scsi::block_protect) != 0) return refuse_field(command, 1, 7);
-    if ((cdb.flags & 0x04) != 0) return refuse_field(command, 1, 2);  // BYTCHK 10b and 11b
-    if (!compares(command)) {
+    if ((cdb.flags & wire::scsi::block_byte_check_one) == 0x04) return refuse_field(command, 1, 2);  // BYTCHK 10b
+    if (!compares(command) || compares_one_block(command)) {
         if (cdb.blocks > LogicalUnit::max_range_blocks)
             return refuse_field(command, wire::scsi::block_count_offset(cdb.operation));
-        return {};
+        if (!compares(command)) return {};
+        return {.direction = Direction::from_initiator,
+                .bytes = nexus.unit().block_bytes(),
+                .granule = nexus.unit().block_bytes()};
     }
     const std::uint64_t bytes = std::uint64_t{cdb.blocks} << nexus.unit().block_shift();
     if (bytes > nexus.unit().options().max_transfer_bytes)

@@ -64,6 +64,9 @@ InProcessQueuePair::~InProcessQueuePair() {
     link_->ends[side_] = nullptr;
     if (completions_ != nullptr)
         completions_->release(shape_.max_sends + shape_.max_receives, &untaken_sends_, &untaken_receives_);
+    InProcessQueuePair* const other = link_->ends[1];
+    if (side_ == 0 && link_->courier == nullptr && other != nullptr && other->handler_ != nullptr)
+        other->handler_->orphaned();
 }
 
 void InProcessQueuePair::begin(bool listened) {

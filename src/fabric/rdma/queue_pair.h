@@ -74,6 +74,9 @@ class QueuePairHandler {
     /// The connection is at its end, or will never be: by disconnect(), by the peer, by an error. Once. What was
     /// outstanding is or will be flushed.
     virtual void disconnected() noexcept {}
+    /// Acceptor in this process, in the reactor of the other end, which has gone: the reactor may be about to go, too.
+    /// Whatever lives in it is to be let go of now; the last news there is, and the one that does not come from a pass.
+    virtual void orphaned() noexcept {}
 
   protected:
     ~QueuePairHandler() = default;

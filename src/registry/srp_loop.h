@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SrpLoop: an SRP target in this process and the way to it: RDMA without a device, whose both ends live in the reactor
+// of whoever connects. What srp+loop:// logs in to.
+#pragma once
+
+#include "device/srp/target.h"
+#include "fabric/rdma/in_process.h"
+
+#include <mqblk/error.h>
+
+#include <memory>
+#include <vector>
+
+namespace mqblk::registry {
+
+class SrpLoop {
+  public:
+    /// `home` outlives it; nothing runs there.
+    [[nodiscard]] static Result<std::unique_ptr<SrpLoop>> create(Reactor& home, device::srp::TargetOptions,
+                                                                 std::vector<device::srp::UnitConfig>);
+    SrpLoop(Reactor& home, std::unique_ptr<device::srp::Target>);  ///< for create()
+    ~SrpLoop();                                                    ///< whoever connected is gone
+    SrpLoop(const SrpLoop&) = delete;
+    SrpLoop& operator=(const SrpLoop&) = delete;
+
+    /// Any thread.
+    [[nodiscard]] fabric::rdma::Network& network() noexcept { return network_; }
+    /// Where the target listens in that network.
+    [[nodiscard]] static fabric::Address address() { return {.host = "srp-loop", .port = 0}; }
+    [[nodiscard]] const device::srp::Target& target() const noexcept { return *target_; }
+
+  private:
+    Reactor& home_;
+    fabric::rdma::InProcessNetwork network_;
+    const std::unique_ptr<device::srp::Target> target_;
+};
+
+}  // namespace mqblk::registry
