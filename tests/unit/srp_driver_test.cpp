@@ -2,6 +2,7 @@
 //
 // The SRP initiator against the target in this process.
 #include "driver/srp/srp.h"
+#include "memory/segments.h"
 #include "registry/srp_loop.h"
 #include "unit/reactor_support.h"
 #include "unit/srp_harness.h"
@@ -43,7 +44,12 @@ struct SrpPair {
     }
 
     Status run(Op op, std::uint64_t sector, std::uint64_t sectors, Segments data, std::uint8_t flags = 0) {
-        Bio bio{.op = op, .flags = flags, .sector = sector, .sectors = sectors, .data = data};
+        Bio bio;
+        bio.op = op;
+        bio.flags = flags;
+        bio.sector = sector;
+        bio.sectors = sectors;
+        bio.data = data;
         bool done = false;
         bio.context = &done;
         bio.done = [](Bio& it) noexcept { *static_cast<bool*>(it.context) = true; };
@@ -97,6 +103,7 @@ TEST(SrpDriver, DataOfEverySizeComeBack) {
 
 TEST(SrpDriver, EightMebibytesOfScatteredPagesAreOneCommand) {
     SrpPair pair;
+    write_and_read_back(pair, 0, 1, 512, 4096);  // takes the unit attention of a new nexus
     const auto before = pair.initiator->counters().commands;
     write_and_read_back(pair, 0, 2048, 4096, 8192);
     EXPECT_EQ(pair.initiator->counters().commands - before, 2u);
@@ -105,6 +112,7 @@ TEST(SrpDriver, EightMebibytesOfScatteredPagesAreOneCommand) {
 
 TEST(SrpDriver, PiecesSmallerThanABlockGoByAnExternalTable) {
     SrpPair pair({.allow_ext_sg = true});
+    write_and_read_back(pair, 0, 1, 512, 4096);  // takes the unit attention of a new nexus
     const auto before = pair.initiator->counters().commands;
     write_and_read_back(pair, 0, 2048, 256, 512);
     EXPECT_EQ(pair.initiator->counters().commands - before, 2u);
