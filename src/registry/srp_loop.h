@@ -36,4 +36,10 @@ class SrpLoop {
     const std::unique_ptr<device::srp::Target> target_;
 };
 
+class Services;
+struct Uri;
+
+/// Opens each of `disks` and serves them as LUNs from 0 on. The error says which could not be opened, and why.
+[[nodiscard]] Result<std::shared_ptr<SrpLoop>> make_srp_loop(Services&, const std::vector<const Uri*>& disks);
+
 }  // namespace mqblk::registry

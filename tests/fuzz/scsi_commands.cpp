@@ -14,7 +14,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <list>
 #include <memory>
 #include <span>
@@ -76,7 +75,7 @@ void run_steps(World& world, std::span<const std::uint8_t> input) {
         if (bytes != plan.bytes) bytes -= bytes % plan.granule;
         if (!plan.refused) {
             exchange.data.resize(bytes);
-            std::memcpy(exchange.data.data(), input.data() + 17, std::min(given, bytes));
+            std::ranges::copy(std::as_bytes(input.subspan(17, std::min(given, bytes))), exchange.data.begin());
             exchange.segment = {exchange.data.data(), bytes};
             if (bytes > 0) exchange.command.data = {&exchange.segment, 1};
             nexus.execute(exchange.command);

@@ -63,7 +63,7 @@ class Initiator final : public QueuePairHandler {
 
     void send(std::span<const std::uint8_t> unit) {
         std::byte* const at = memory_.data() + (slots + next_++ % slots) * slot_bytes;
-        std::memcpy(at, unit.data(), unit.size());
+        std::ranges::copy(std::as_bytes(unit), at);
         const LocalPiece piece{at, static_cast<std::uint32_t>(unit.size()), key_};
         if (qp_->post_send(slots, {&piece, 1})) ++sent_;
     }

@@ -142,8 +142,8 @@ struct SrpAnswer {
 class SrpWorld {
   public:
     explicit SrpWorld(device::srp::TargetOptions options = {}, std::vector<device::srp::UnitConfig> units = {},
-                      fabric::rdma::InProcessOptions network_options = {})
-        : network(std::move(network_options)) {
+                      fabric::rdma::InProcessOptions network_options = {}, fabric::rdma::Courier* courier = nullptr)
+        : network(std::move(network_options), courier) {
         if (units.empty()) {
             units.push_back({.lun = 0, .device = ram(4 << 20)});
             units.push_back({.lun = 300, .device = ram(1 << 20)});
