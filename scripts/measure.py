@@ -54,15 +54,24 @@ LOCAL_ROWS = [
     ("skd-1", "S1120 driver and model over null, depth 1", SKD, "--depth 1"),
     ("skd-32", "S1120 driver and model over null, depth 32", SKD, "--depth 32"),
 ]
-# The same with the model in another process.
+# The same with the model in another process: name, what it is, what `mqblk emulate` is to be, options.
 CARD_ROWS = [
-    ("skd-socket-1", "S1120 driver, model in another process, depth 1", "--depth 1"),
-    ("skd-socket-32", "S1120 driver, model in another process, depth 32", "--depth 32"),
+    ("skd-socket-1", "S1120 driver, model in another process, depth 1", ["skd", NULL], "--depth 1"),
+    ("skd-socket-32", "S1120 driver, model in another process, depth 32", ["skd", NULL], "--depth 32"),
+    ("megaraid-socket-1", "MegaRAID driver, model in another process, depth 1", ["megaraid", "--jbod", NULL],
+     "--depth 1"),
+    ("megaraid-socket-32", "MegaRAID driver, model in another process, depth 32", ["megaraid", "--jbod", NULL],
+     "--depth 32"),
 ]
+# Twelve disks on one controller, whose model has a thread of its own; and the tags that its commands are numbered by.
+# Name, benchmark in bench_megaraid, what it counts.
+THREAD_ROWS = [("megaraid-threads", "reads", "IOPS, depth 32 for each thread"),
+               ("tags-threads", "tags", "tags taken and given back in a second")]
+THREADS = [1, 2, 4, 8]
 MANY_NAMESPACES, USED_AT_EACH_END = 4096, 16
 MANY_CONNECTIONS, KEPT_ALIVE = 1000, 100
 PRESENCE_ROWS = ["presence", "namespaces", "connections", "keep-alive"]
-ALL = [row[0] for row in TCP_ROWS + [CONNECTIONS_ROW] + LOCAL_ROWS + CARD_ROWS] + PRESENCE_ROWS
+ALL = [row[0] for row in TCP_ROWS + [CONNECTIONS_ROW] + LOCAL_ROWS + CARD_ROWS + THREAD_ROWS] + PRESENCE_ROWS
 
 
 class Failed(Exception):
@@ -78,7 +87,8 @@ def say(text):
 class Programs:
     def __init__(self, build, realtime, seconds):
         self.mqblk, self.raw = build / "mqblk", build / "bench" / "bench_raw_tcp"
-        for program in (self.mqblk, self.raw):
+        self.megaraid = build / "bench" / "bench_megaraid"
+        for program in (self.mqblk, self.raw, self.megaraid):
             if not program.exists():
                 raise Failed(f"{program} does not exist: build it with `cmake --preset release && "
                              "cmake --build --preset release`, or name another build with --build")
@@ -106,6 +116,13 @@ class Programs:
 
     def bench_raw(self, options):
         return self.report(self.raw, *options.split(), "--time", self.seconds + RAMP_SECONDS, "--json")["iops"]
+
+
+    def bench_threads(self, benchmark):
+        """Of one benchmark in bench_megaraid: items per second by how many threads took part."""
+        report = self.report(self.megaraid, f"--benchmark_filter=^{benchmark}/",
+                             f"--benchmark_min_time={self.seconds}", "--benchmark_format=json")
+        return {run["threads"]: run["items_per_second"] for run in report["benchmarks"]}
 
 
 class Target:
@@ -275,20 +292,29 @@ class Measurements:
 
     def card(self):
         """A card on CPU 0, behind a vfio-user socket."""
-        rows = [row for row in CARD_ROWS if row[0] in self.only]
-        if not rows:
-            return
-        with tempfile.TemporaryDirectory() as scratch:
-            command = self.programs.command(self.programs.mqblk, "emulate", "skd", "--socket", f"{scratch}/card",
-                                            "--json", NULL)
-            server = subprocess.Popen(["taskset", "-c", TARGET_CPU, *command], stdout=subprocess.PIPE, text=True)
-            try:
-                uri = json.loads(server.stdout.readline() or '{"uri": ""}')["uri"]
-                for name, _, options in rows:
+        for name, _, emulated, options in CARD_ROWS:
+            if name not in self.only:
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                kind, *disks = emulated
+                command = self.programs.command(self.programs.mqblk, "emulate", kind, "--socket", f"{scratch}/card",
+                                                "--json", *disks)
+                server = subprocess.Popen(["taskset", "-c", TARGET_CPU, *command], stdout=subprocess.PIPE, text=True)
+                try:
+                    uri = json.loads(server.stdout.readline() or '{"uri": ""}')["uri"]
                     self.alternate(name, mqblk=lambda: self.programs.bench([uri], options))
-            finally:
-                server.terminate()
-                server.wait(timeout=30)
+                finally:
+                    server.terminate()
+                    server.wait(timeout=30)
+
+    def threads(self):
+        for name, benchmark, _ in THREAD_ROWS:
+            if name not in self.only:
+                continue
+            runs = [self.programs.bench_threads(benchmark) for _ in range(self.runs)]
+            self.results[name] = {str(count): [run[count] for run in runs] for count in THREADS}
+            say(f"{name}: " + ", ".join(f"{count} {rate(statistics.median(figures))}"
+                                        for count, figures in self.results[name].items()))
 
     def presence(self):
         if "presence" not in self.only:
@@ -396,6 +422,11 @@ class Tables:
         return self.table("what | IOPS", [f"| {what} | {rate(self.median(name, 'mqblk'))} |"
                                           for name, what, *_ in LOCAL_ROWS + CARD_ROWS if self.has(name)])
 
+    def threads(self):
+        return self.table("what | " + " | ".join(f"{count} thread{'s' * (count > 1)}" for count in THREADS),
+                          [f"| {what} | " + " | ".join(rate(self.median(name, str(count))) for count in THREADS) + " |"
+                           for name, _, what in THREAD_ROWS if self.has(name)])
+
     def presence(self):
         lines = []
         if self.has("presence"):
@@ -461,13 +492,13 @@ def main():
         raise Failed("two CPUs are needed: one for the target, one for the initiator")
     measurements = Measurements(Programs(arguments.build, arguments.realtime, arguments.time), arguments.runs,
                                 arguments.only)
-    for measure in (measurements.tcp, measurements.local, measurements.card, measurements.presence,
-                    measurements.namespaces, measurements.connections, measurements.keep_alive):
+    for measure in (measurements.tcp, measurements.local, measurements.card, measurements.threads,
+                    measurements.presence, measurements.namespaces, measurements.connections, measurements.keep_alive):
         measure()
     if arguments.json:
         arguments.json.write_text(json.dumps(measurements.results, indent=1) + "\n")
     tables = Tables(measurements.results)
-    for table in (tables.tcp(), tables.local(), tables.presence(), tables.flatness()):
+    for table in (tables.tcp(), tables.local(), tables.threads(), tables.presence(), tables.flatness()):
         print("\n".join(table), end="\n" if table else "")
 
 
