@@ -45,7 +45,7 @@ constexpr std::uint32_t opcodes[] = {0,
                                      wire::megaraid::dcmd::ctrl_event_get_info,
                                      wire::megaraid::dcmd::ctrl_event_wait};
 /// Of what the driver's own commands need, hardly anything is left.
-constexpr std::uint32_t fewest_commands = 24;
+constexpr std::uint32_t fewest_commands = 18;
 constexpr unsigned most_added = 2;
 /// Events and two maps.
 constexpr unsigned most_pended = 3;
@@ -240,7 +240,8 @@ void MegaraidFaults::crash() {
     world_.card().heal();
     const auto commands = world_.options().card.max_commands;
     if (random.below(2) == 0) {
-        const auto fewer = fewest_commands + static_cast<std::uint32_t>(random.below(commands - fewest_commands));
+        const unsigned most = random.below(2) == 0 ? commands : std::min(commands, 2 * fewest_commands);
+        const auto fewer = fewest_commands + static_cast<std::uint32_t>(random.below(most - fewest_commands));
         inject({.kind = FaultKind::fewer_commands, .commands = fewer}, "fewer commands");
     }
     if (!options_.relentless && random.below(2) == 0) {
