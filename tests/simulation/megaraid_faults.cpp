@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr wire::scsi::Sense senses[] = {
+constexpr wire::scsi::Sense megaraid_senses[] = {
     {.key = SenseKey::not_ready, .code = 0x0401},       {.key = SenseKey::not_ready, .code = 0x0402},
     {.key = SenseKey::medium_error, .code = 0x1100},    {.key = SenseKey::hardware_error, .code = 0x4400},
     {.key = SenseKey::illegal_request, .code = 0x2400}, {.key = SenseKey::unit_attention, .code = 0x2900},
@@ -45,7 +45,7 @@ constexpr std::uint32_t opcodes[] = {0,
                                      wire::megaraid::dcmd::ctrl_event_get_info,
                                      wire::megaraid::dcmd::ctrl_event_wait};
 /// Of what the driver's own commands need, hardly anything is left.
-constexpr std::uint32_t fewest_commands = 24;
+constexpr std::uint32_t fewest_commands = 18;
 constexpr unsigned most_added = 2;
 /// Events and two maps.
 constexpr unsigned most_pended = 3;
@@ -53,7 +53,7 @@ constexpr std::uint64_t most_ahead = 20;
 constexpr unsigned most_idle_doublings = 10;
 
 template <class T, std::size_t count>
-const T& drawn_from(Random& random, const T (&values)[count]) {
+const T& fault_from(Random& random, const T (&values)[count]) {
     return values[random.below(count)];
 }
 
@@ -74,14 +74,14 @@ std::vector<Fault> draw_megaraid_start_faults(Random& random) {
     std::vector<Fault> faults;
     for (std::uint64_t left = 1 + random.below(3); left > 0; --left) {
         Fault fault;
-        fault.kind = drawn_from(random, kinds);
+        fault.kind = fault_from(random, kinds);
         fault.command = random.below(30);
         fault.count = random.below(4);  // none: for ever
-        fault.sense = drawn_from(random, senses);
-        fault.status = static_cast<std::uint8_t>(drawn_from(random, io_statuses));
+        fault.sense = fault_from(random, megaraid_senses);
+        fault.status = static_cast<std::uint8_t>(fault_from(random, io_statuses));
         if (fault.kind == FaultKind::scsi_status) fault.status = random.below(2) == 0 ? 2 : 8;
-        fault.opcode = drawn_from(random, opcodes);
-        fault.response = drawn_from(random, responses);
+        fault.opcode = fault_from(random, opcodes);
+        fault.response = fault_from(random, responses);
         fault.commands = 16 + static_cast<std::uint32_t>(random.below(16));
         fault.permanent = random.below(4) == 0;
         if (fault.kind == FaultKind::pull_disk) fault.disk = 0;
@@ -183,17 +183,17 @@ void MegaraidFaults::error() {
         }
         case 1: {
             Fault fault = anywhere(FaultKind::scsi_status);
-            fault.status = drawn_from(random, scsi_statuses);
+            fault.status = fault_from(random, scsi_statuses);
             return inject(fault, "a SCSI status");
         }
         case 2: {
             Fault fault = anywhere(FaultKind::io_failed);
-            fault.status = static_cast<std::uint8_t>(drawn_from(random, io_statuses));
+            fault.status = static_cast<std::uint8_t>(fault_from(random, io_statuses));
             return inject(fault, "a failed I/O");
         }
         default: {
             Fault fault = anywhere(FaultKind::scsi_status);
-            fault.sense = drawn_from(random, senses);
+            fault.sense = fault_from(random, megaraid_senses);
             return inject(fault, "a check condition");
         }
     }
@@ -226,7 +226,7 @@ void MegaraidFaults::slow_disk() {
 void MegaraidFaults::wrong_abort() {
     Fault fault{.kind = FaultKind::wrong_abort};
     fault.count = 1 + world_.random.below(3);
-    fault.response = drawn_from(world_.random, responses);
+    fault.response = fault_from(world_.random, responses);
     inject(fault, "a wrong answer to an abort");
     Fault lost = anywhere(world_.random.below(2) == 0 ? FaultKind::lost_completion : FaultKind::late_completion);
     if (lost.kind == FaultKind::late_completion) lost.duration = up_to(options_.longest_delay);
@@ -240,7 +240,8 @@ void MegaraidFaults::crash() {
     world_.card().heal();
     const auto commands = world_.options().card.max_commands;
     if (random.below(2) == 0) {
-        const auto fewer = fewest_commands + static_cast<std::uint32_t>(random.below(commands - fewest_commands));
+        const unsigned most = random.below(2) == 0 ? commands : std::min(commands, 2 * fewest_commands);
+        const auto fewer = fewest_commands + static_cast<std::uint32_t>(random.below(most - fewest_commands));
         inject({.kind = FaultKind::fewer_commands, .commands = fewer}, "fewer commands");
     }
     if (!options_.relentless && random.below(2) == 0) {
@@ -257,12 +258,12 @@ void MegaraidFaults::management() {
     Random& random = world_.random;
     if (random.below(2) == 0) {
         Fault fault{.kind = FaultKind::slow_dcmd};
-        fault.opcode = drawn_from(random, opcodes);
+        fault.opcode = fault_from(random, opcodes);
         fault.duration = random.below(2) == 0 ? Duration(2min) : up_to(4min);
         inject(fault, "a slow DCMD");
     } else {
         Fault fault{.kind = FaultKind::refuse_dcmd};
-        fault.opcode = drawn_from(random, opcodes);
+        fault.opcode = fault_from(random, opcodes);
         fault.status = static_cast<std::uint8_t>(random.below(2) == 0 ? MfiStatus::invalid_dcmd : MfiStatus::not_found);
         inject(fault, "a refused DCMD");
     }

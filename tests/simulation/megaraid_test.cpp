@@ -25,6 +25,7 @@ using namespace std::chrono_literals;
 struct MegaraidPlan {
     MegaraidFaultOptions faults;
     WorkloadOptions workload;
+    unsigned depth = 0;   ///< of a channel; zero: the seed's
     Duration bound{};     ///< of an operation; zero: the driver's
     unsigned rounds = 1;  ///< of work, each on the disks as they are then
     unsigned disk_errors_per_mille = 0;
@@ -40,7 +41,12 @@ class MegaraidSession {
         options.disk.errors_per_mille = plan_.disk_errors_per_mille;
         plan_.workload.operations = 100;
         plan_.workload.depth = 1 + static_cast<unsigned>(random.below(16));
+        if (plan_.depth != 0) plan_.workload.depth = plan_.depth;
         plan_.workload.longest_pause = 100us * (1u << 2 * random.below(4));
+        if (plan_.depth != 0) {  // all of them at once: small, or they would wait for each other
+            plan_.workload.longest_pause = 20us;
+            plan_.workload.most_bytes = 8u << 10;
+        }
         plan_.workload.bound = plan_.bound != Duration{} ? plan_.bound : longest_megaraid_operation(options);
         world_ = std::make_unique<MegaraidWorld>(seed, options);
     }
@@ -203,8 +209,9 @@ TEST(MegaraidSession, SurvivesAFirmwareThatFaultsAndThenTakesLess) {
 // is back.
 TEST(MegaraidSession, SendsAgainWhatAResetTookWithIt) {
     for_each_seed(40, [](std::uint64_t seed) {
-        MegaraidPlan plan = megaraid_plan({.crashes = true, .longest_peace = 2s}, {});
+        MegaraidPlan plan = megaraid_plan({.crashes = true, .longest_peace = 30ms}, {});
         plan.bound = 2min;
+        plan.depth = 32;  // more than the firmware takes afterwards
         run_megaraid(seed, plan);
     });
 }

@@ -19,15 +19,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr unsigned most_queues = 4;
+constexpr unsigned most_simulated_queues = 4;
 
 template <class T, std::size_t count>
-T drawn_from(Random& random, const T (&values)[count]) {
+T option_from(Random& random, const T (&values)[count]) {
     return values[random.below(count)];
 }
 
 template <class T>
-T need(Result<T> result) {
+T need_made(Result<T> result) {
     if (!result) throw std::runtime_error(result.error().message());
     return std::move(*result);
 }
@@ -44,19 +44,19 @@ MegaraidOptions draw_megaraid_options(Random& random) {
     options.disk.depth = 4u << random.below(5);
     options.jbods = 1 + static_cast<unsigned>(random.below(2));
     for (auto volumes = random.below(3); volumes > 0; --volumes)
-        options.volumes.emplace_back(drawn_from(random, {"0x2", "0x3", "1", "5x3", "6x5"}));
+        options.volumes.emplace_back(option_from(random, {"0x2", "0x3", "1", "5x3", "6x5"}));
     options.card.device_id =
         random.below(2) == 0 ? wire::megaraid::pci_device::invader : wire::megaraid::pci_device::thunderbolt;
-    options.card.max_commands = drawn_from<unsigned>(random, {32, 33, 64, 1008});
-    options.card.reply_queues = drawn_from<unsigned>(random, {2, 3, 16});
-    options.card.chain_frame_bytes = drawn_from<unsigned>(random, {1024, 4096});
+    options.card.max_commands = option_from<unsigned>(random, {32, 33, 64, 1008});
+    options.card.reply_queues = option_from<unsigned>(random, {2, 3, 16});
+    options.card.chain_frame_bytes = option_from<unsigned>(random, {1024, 4096});
     options.card.extended_maps = random.below(2) == 0;
     options.card.fast_path = random.below(4) != 0;
     options.card.task_management = random.below(4) != 0;
-    options.card.reset_time = drawn_from<Duration>(random, {0ms, 1ms, 7s});
-    options.driver.queues = 1 + static_cast<unsigned>(random.below(most_queues));
-    options.driver.timeout = drawn_from<Duration>(random, {1s, 5s, 30s});
-    options.driver.reset_settle = drawn_from<Duration>(random, {0ms, 3s});
+    options.card.reset_time = option_from<Duration>(random, {0ms, 1ms, 7s});
+    options.driver.queues = 1 + static_cast<unsigned>(random.below(most_simulated_queues));
+    options.driver.timeout = option_from<Duration>(random, {1s, 5s, 30s});
+    options.driver.reset_settle = option_from<Duration>(random, {0ms, 3s});
     options.reaches_everything = random.below(3) != 0;
     return options;
 }
@@ -74,7 +74,7 @@ Duration longest_megaraid_operation(const MegaraidOptions& options) {
 
 MegaraidWorld::MegaraidWorld(std::uint64_t seed, MegaraidOptions options)
     : Scene(seed), options_(std::move(options)), control_(sim.make_reactor()) {
-    for (unsigned i = 1; i < most_queues; ++i) io_.push_back(sim.make_reactor());
+    for (unsigned i = 1; i < most_simulated_queues; ++i) io_.push_back(sim.make_reactor());
     for (unsigned i = 0; i < options_.jbods; ++i) add_unit(Kind::disk, i);
     for (unsigned i = 0; i < options_.volumes.size(); ++i) add_unit(Kind::volume, i);
 }
@@ -102,14 +102,14 @@ bool MegaraidWorld::open(std::vector<device::megaraid::Fault> faults) {
             unit.id = static_cast<unsigned>(disks.size());  // of one that was added later, another one
             disks.push_back(unit.disk->device());
         } else {
-            volumes.push_back(need(device::megaraid::parse_volume_shape(options_.volumes[unit.id])));
+            volumes.push_back(need_made(device::megaraid::parse_volume_shape(options_.volumes[unit.id])));
             volumes.back().device = unit.disk->device();
         }
     }
-    auto card = need(device::megaraid::Controller::create(std::move(disks), volumes, std::move(card_options)));
+    auto card = need_made(device::megaraid::Controller::create(std::move(disks), volumes, std::move(card_options)));
     card_ = card.get();
-    auto function =
-        need(pci::make_in_process(std::move(card), *control_, {.reaches_everything = options_.reaches_everything}));
+    auto function = need_made(
+        pci::make_in_process(std::move(card), *control_, {.reaches_everything = options_.reaches_everything}));
     auto adapter = driver::megaraid::Adapter::open(std::move(function), driver::megaraid::turned_control(*control_),
                                                    options_.driver);
     error = adapter ? "" : adapter.error().message();
