@@ -268,24 +268,25 @@ void Keeper::wake_held() {
     for (Promise<bool>* each : std::exchange(held_, {})) each->set(true);
 }
 
-void Keeper::stop() noexcept {
+bool Keeper::stop() {
     stopping_ = true;
     wake_.notify();
     wake_held();
-    while (tasks_ > 0) home_.run_once(Reactor::Sleep::yes, home_.now() + std::chrono::milliseconds(10));
-    const Config& now = array_->config();
-    if (now.dead) return;
+    if (tasks_ > 0) return false;
+    if (stopped_ || array_->config().dead) return true;
     // Nothing is written any more: nothing need be repaired at the next start.
-    bool ended = false;
-    spawn(
-        [](Keeper& self, const Config& config) -> Task<void> {
-            const Mask failed = co_await self.io_->flush(config.written());
-            if (failed != 0 || config.journal || self.array_->failures() != 0) co_return;
-            self.intent_.bits.fill(0);
-            co_await self.write_intent();
-        }(*this, now),
-        [&ended] { ended = true; });
-    while (!ended) home_.run_once(Reactor::Sleep::yes, home_.now() + std::chrono::milliseconds(10));
+    stopped_ = true;
+    begin_task();
+    spawn(leave_clean(), [this] { end_task(); });
+    return tasks_ == 0;
+}
+
+Task<void> Keeper::leave_clean() {
+    const Config& config = array_->config();
+    const Mask failed = co_await io_->flush(config.written());
+    if (failed != 0 || config.journal || array_->failures() != 0) co_return;
+    intent_.bits.fill(0);
+    co_await write_intent();
 }
 
 }  // namespace mqblk::driver::raid

@@ -42,9 +42,9 @@ class Keeper {
 
     /// Writes the first configuration down and opens the array; then keeps it until stop().
     [[nodiscard]] Task<Result<>> start(std::unique_ptr<Config> first);
-    /// Ends what runs in the background and leaves all members as clean as they can be. Turns the home reactor
-    /// meanwhile.
-    void stop() noexcept;
+    /// Ends what runs in the background, then leaves all members as clean as they can be; false: ask again later, once
+    /// the reactor has been turned.
+    [[nodiscard]] bool stop();
 
     /// There may be something to do.
     void look() noexcept { wake_.notify(); }
@@ -82,6 +82,7 @@ class Keeper {
     [[nodiscard]] Task<Mask> write_intent();
     [[nodiscard]] bool wants_reconfiguring() const noexcept;
     void announce(const Config& before, const Config& after) const;
+    Task<void> leave_clean();
     void wake_held();
 
     // maintenance.cpp
@@ -119,7 +120,7 @@ class Keeper {
     bool rebuild_again_ = false;
     Time next_clearing_ = never;
     unsigned tasks_ = 0;
-    bool stopping_ = false;
+    bool stopping_ = false, stopped_ = false;
     bool first_ = true;
 };
 

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <bit>
 #include <mutex>
+#include <thread>
 
 namespace mqblk::driver::raid {
 
@@ -36,8 +37,22 @@ class RaidDriver final : public block::Driver {
             disk, RequestRoom::of(array_->geometry(), most_request_bytes(array_->geometry())).payload_bytes());
     }
     ~RaidDriver() override {
+        // In steps, so that what was posted to the home before is not waited for from within another posted task.
+        bool stopped = false;
+        while (!stopped) {
+            std::thread::id home;
+            home_.run([&] {
+                home = std::this_thread::get_id();
+                stopped = keeper_->stop();
+            });
+            if (stopped) break;
+            if (home == std::this_thread::get_id()) {
+                home_.reactor->run_once(Reactor::Sleep::yes, home_.reactor->now() + std::chrono::milliseconds(10));
+            } else {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        }
         home_.run([this] {
-            keeper_->stop();
             keeper_.reset();
             array_.reset();
         });
