@@ -111,6 +111,23 @@ constexpr std::array megaraid_model_options{
     megaraid_timeout,
 };
 
+// Of the SRP initiator, by the names of Linux's parameters.
+constexpr std::array srp_loop_options{
+    OptionInfo{"lun", "[URI]", "", "a disk of a target made for this device; may be repeated: LUN 0, 1, …", true},
+    OptionInfo{"cmd_sg_entries", "N", "12", "memory descriptors in a command, 1 to 255"},
+    OptionInfo{"indirect_sg_entries", "N", "2048", "memory pieces of one request, 1 to 2048"},
+    OptionInfo{"allow_ext_sg", "0|1", "0", "the target fetches descriptor tables that do not fit a command"},
+    OptionInfo{"max_sect", "N", "16384", "sectors of one request, 8 to 16384"},
+    OptionInfo{"queue_size", "N", "62", "commands in flight on each channel, 1 to 4096"},
+    OptionInfo{"ch_count", "N", "1 for each CPU", "channels; the target may allow fewer"},
+    OptionInfo{"use_imm_data", "0|1", "1", "small writes carry their data in the command"},
+    OptionInfo{"prefer_fr", "0|1", "1", "fast registration of memory before pools"},
+    OptionInfo{"reconnect_delay", "TIME", "10s", "between attempts to connect again"},
+    OptionInfo{"fast_io_fail_tmo", "TIME", "15s", "without a connection for so long, I/O fails"},
+    OptionInfo{"dev_loss_tmo", "TIME", "600s", "without a connection for so long, the target is given up"},
+    timeout_option,
+};
+
 constexpr std::array table{
     SchemeInfo{
         "null", "null://",
@@ -145,6 +162,9 @@ constexpr std::array table{
                "The same of a MegaRAID SAS controller of the Fusion generation in this machine, bound to vfio-pci, by "
                "its address.",
                "megaraid+pci://0000:01:00.0/ld/0", megaraid_options, open_megaraid_pci},
+    SchemeInfo{"srp+loop", "srp+loop:///lun/LUN",
+               "A LUN of an SRP target in this process, by RDMA without a device; the target is made first.",
+               "srp+loop:///lun/0?lun=[ram://?size=64M]", srp_loop_options, open_srp_loop},
 };
 
 }  // namespace

@@ -49,5 +49,6 @@ Result<std::shared_ptr<Device>> open_skd_pci(Services&, const Uri&, const Scheme
 Result<std::shared_ptr<Device>> open_megaraid_model(Services&, const Uri&, const SchemeInfo&);  // open_megaraid.cpp
 Result<std::shared_ptr<Device>> open_megaraid_vfio_user(Services&, const Uri&, const SchemeInfo&);
 Result<std::shared_ptr<Device>> open_megaraid_pci(Services&, const Uri&, const SchemeInfo&);
+Result<std::shared_ptr<Device>> open_srp_loop(Services&, const Uri&, const SchemeInfo&);  // open_srp.cpp
 
 }  // namespace mqblk::registry
