@@ -13,8 +13,8 @@
 #include "driver/nvme/owned_task.h"
 #include "driver/nvme/scan.h"
 #include "driver/nvme/session.h"
-#include "driver/nvme/signal.h"
 #include "reactor/reactor.h"
+#include "reactor/signal.h"
 
 #include <atomic>
 #include <cstdint>

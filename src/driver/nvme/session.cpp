@@ -2,7 +2,7 @@
 #include "driver/nvme/session.h"
 
 #include "driver/nvme/connect_command.h"
-#include "driver/nvme/signal.h"
+#include "reactor/signal.h"
 #include "wire/nvme_fabrics.h"
 
 #include <fmt/format.h>

@@ -8,7 +8,7 @@
 #include "base/task.h"
 #include "driver/raid/array.h"
 #include "driver/raid/member_io.h"
-#include "driver/raid/signal.h"
+#include "reactor/signal.h"
 
 #include <mqblk/error.h>
 
