@@ -22,8 +22,6 @@ using namespace wire::srp;
 
 namespace {
 
-constexpr std::uint32_t task_tag_bit = 0x80000000;
-
 const Unit& unit_of(const Request& request) noexcept {
     return *static_cast<const Unit*>(block::disk_of(request.device()).driver_data);
 }

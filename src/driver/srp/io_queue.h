@@ -60,6 +60,7 @@ class IoQueue final : public block::HardwareQueue, private ChannelEvents {
         failing,  ///< no connection for so long that requests fail, while it goes on trying
         given_up,
     };
+    static constexpr std::uint64_t task_tag_bit = 0x80000000;  ///< of tags of task management
     enum class Sent : std::uint8_t { yes, not_now, never };
 
     // Data path.

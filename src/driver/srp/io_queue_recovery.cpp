@@ -17,12 +17,6 @@ using block::Issue;
 using block::Request;
 using namespace wire::srp;
 
-namespace {
-
-constexpr std::uint64_t task_tag_bit = 0x80000000;
-
-}  // namespace
-
 IoQueue::IoQueue(std::shared_ptr<Session> session, unsigned index, block::Queue& queue, Reactor& reactor)
     : session_(std::move(session)),
       options_(session_->options),
