@@ -11,7 +11,7 @@
 namespace mqblk::test {
 namespace {
 
-using scsiw::Status;
+using ScsiStatus = scsiw::Status;
 namespace asc = scsiw::asc;
 namespace opcode = scsiw::opcode;
 
@@ -24,10 +24,10 @@ Bytes both(const Bytes& compare, const Bytes& write) {
 TEST(ScsiCompareAndWrite, WritesWhereItFindsWhatItExpects) {
     ScsiDisk disk(ScsiDisk::ram());
     const Bytes before(1024), after = scsi_pattern(1024, 1);
-    EXPECT_EQ(disk.status(scsiw::build_compare_and_write(7, 2), both(before, after)), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_compare_and_write(7, 2), both(before, after)), ScsiStatus::good);
     EXPECT_EQ(disk.run(scsiw::build_read(7, 2)).data, after);
     const auto& differs = disk.run(scsiw::build_compare_and_write(7, 2), both(before, before));
-    EXPECT_EQ(differs.command.status, Status::check_condition);
+    EXPECT_EQ(differs.command.status, ScsiStatus::check_condition);
     EXPECT_EQ(differs.command.sense.key, scsiw::SenseKey::miscompare);
     EXPECT_EQ(differs.command.sense.code, asc::miscompare_during_verify);
     EXPECT_EQ(differs.command.sense.information, 0u);
@@ -35,7 +35,7 @@ TEST(ScsiCompareAndWrite, WritesWhereItFindsWhatItExpects) {
     nearly[700] ^= std::byte{1};
     EXPECT_EQ(disk.run(scsiw::build_compare_and_write(7, 2), both(nearly, before)).command.sense.information, 700u);
     EXPECT_EQ(disk.run(scsiw::build_read(7, 2)).data, after);
-    EXPECT_EQ(disk.status(scsiw::build_compare_and_write(7, 0)), Status::good);
+    EXPECT_EQ(disk.status(scsiw::build_compare_and_write(7, 0)), ScsiStatus::good);
     disk.expect_sense(scsiw::build_compare_and_write(~0ull, 1), scsiw::SenseKey::illegal_request,
                       asc::lba_out_of_range);
     disk.expect_field(scsiw::build_compare_and_write(0, 129), 13);
@@ -54,7 +54,7 @@ TEST(ScsiCompareAndWrite, ALineOfThemEnds) {
     }
     for (ScsiExchange* exchange : all) {
         disk.finish(*exchange);
-        EXPECT_EQ(exchange->command.status, Status::good);
+        EXPECT_EQ(exchange->command.status, ScsiStatus::good);
     }
     all.clear();
     for (unsigned i = 0; i < 20; ++i) {
@@ -85,7 +85,7 @@ TEST(ScsiCompareAndWrite, TheNexusGoesWhileTheyWait) {
     EXPECT_EQ(waits.command.sense.key, scsiw::SenseKey::aborted_command);
     disk.finish(held);
     EXPECT_TRUE(write.done);
-    EXPECT_EQ(held.command.status, Status::good);
+    EXPECT_EQ(held.command.status, ScsiStatus::good);
     disk.finish(waits_too);
 }
 
@@ -117,18 +117,18 @@ TEST(ScsiCompareAndWrite, IsAtomicBetweenThreads) {
         };
         Bytes block(512), data;
         for (unsigned mine = 0; mine < steps;) {
-            EXPECT_EQ(run(scsiw::build_read(0, 1), block), Status::good);
+            EXPECT_EQ(run(scsiw::build_read(0, 1), block), ScsiStatus::good);
             Bytes next = block;
             std::uint64_t value = 0;
             std::memcpy(&value, next.data(), sizeof value);
             ++value;
             std::memcpy(next.data(), &value, sizeof value);
             data = both(block, next);
-            if (run(scsiw::build_compare_and_write(0, 1), data) != Status::good) continue;
+            if (run(scsiw::build_compare_and_write(0, 1), data) != ScsiStatus::good) continue;
             ++mine;
             ++succeeded;
             Bytes noise(512, static_cast<std::byte>(number));
-            EXPECT_EQ(run(scsiw::build_write(8 + number, 1), noise), Status::good);
+            EXPECT_EQ(run(scsiw::build_write(8 + number, 1), noise), ScsiStatus::good);
         }
         ++finished;
         while (finished.load() < threads) reactor->run_once(Reactor::Sleep::no);  // others hold its writes
@@ -144,18 +144,18 @@ TEST(ScsiCompareAndWrite, IsAtomicBetweenThreads) {
 TEST(ScsiVerify, AgainstOneBlock) {
     ScsiDisk disk(ScsiDisk::ram());
     const Bytes block = scsi_pattern(512, 2);
-    ASSERT_EQ(disk.status(scsiw::build_write_same(10, 300, false), block), Status::good);
+    ASSERT_EQ(disk.status(scsiw::build_write_same(10, 300, false), block), ScsiStatus::good);
     const auto verify = scsiw::build_blocks(
         {.operation = opcode::verify_10, .flags = scsiw::block_byte_check_one, .lba = 10, .blocks = 300});
     EXPECT_EQ(disk.run(verify, block).command.transferred, 512u);
-    ASSERT_EQ(disk.status(scsiw::build_write(309, 1), Bytes(512)), Status::good);
+    ASSERT_EQ(disk.status(scsiw::build_write(309, 1), Bytes(512)), ScsiStatus::good);
     EXPECT_EQ(disk.run(verify, block).command.sense.key, scsiw::SenseKey::miscompare);
 }
 
 TEST(ScsiOperationCodes, WhatIsReportedIsWhatThereIs) {
     ScsiDisk disk(ScsiDisk::ram());
     const auto& all = disk.run(scsiw::build_report_operation_codes(0, 0, 0, 4096));
-    ASSERT_EQ(all.command.status, Status::good);
+    ASSERT_EQ(all.command.status, ScsiStatus::good);
     const std::uint32_t bytes = all.get<be32>();
     EXPECT_EQ(all.command.transferred, bytes + 4);
     unsigned count = 0;

@@ -17,7 +17,7 @@ namespace {
 
 using device::scsi::Nexus;
 using scsiw::ReserveOut;
-using scsiw::Status;
+using ScsiStatus = scsiw::Status;
 namespace asc = scsiw::asc;
 
 scsiw::TransportId port(std::uint8_t number) {
@@ -60,24 +60,24 @@ class SharedDisk : public ScsiDisk {
             EXPECT_EQ(attention(number), asc::power_on_or_reset);
         }
     }
-    Status run_as(std::uint8_t number, const scsiw::Cdb& cdb, Bytes out = {}) {
+    ScsiStatus run_as(std::uint8_t number, const scsiw::Cdb& cdb, Bytes out = {}) {
         ScsiExchange& exchange = start_on(*by_port.at(number), cdb, std::move(out));
         finish(exchange);
         last = &exchange;
         return exchange.command.status;
     }
-    Status reserve(std::uint8_t number, ReserveOut action, std::uint64_t key, std::uint64_t service_key = 0,
-                   std::uint8_t type = 0, std::uint8_t flags = 0) {
+    ScsiStatus reserve(std::uint8_t number, ReserveOut action, std::uint64_t key, std::uint64_t service_key = 0,
+                       std::uint8_t type = 0, std::uint8_t flags = 0) {
         return run_as(number, scsiw::build_persistent_reserve_out(static_cast<std::uint8_t>(action), type),
                       parameters(key, service_key, flags));
     }
     /// The pending unit attention, or 0.
     std::uint16_t attention(std::uint8_t number) {
-        return run_as(number, scsiw::build_test_unit_ready()) == Status::good ? std::uint16_t{0}
-                                                                              : last->command.sense.code;
+        return run_as(number, scsiw::build_test_unit_ready()) == ScsiStatus::good ? std::uint16_t{0}
+                                                                                  : last->command.sense.code;
     }
     [[nodiscard]] std::vector<std::uint64_t> keys(std::uint8_t number = 1) {
-        EXPECT_EQ(run_as(number, scsiw::build_persistent_reserve_in(0, 512)), Status::good);
+        EXPECT_EQ(run_as(number, scsiw::build_persistent_reserve_in(0, 512)), ScsiStatus::good);
         std::vector<std::uint64_t> result;
         const auto header = last->get<scsiw::ReserveInHeader>();
         EXPECT_EQ(last->command.transferred, header.bytes + sizeof header);
@@ -90,7 +90,7 @@ class SharedDisk : public ScsiDisk {
     }
     /// Type, and key of the holder.
     [[nodiscard]] std::pair<unsigned, std::uint64_t> reservation(std::uint8_t number = 1) {
-        EXPECT_EQ(run_as(number, scsiw::build_persistent_reserve_in(1, 64)), Status::good);
+        EXPECT_EQ(run_as(number, scsiw::build_persistent_reserve_in(1, 64)), ScsiStatus::good);
         if (last->get<scsiw::ReserveInHeader>().bytes == 0u) return {0, 0};
         const auto held = last->get<scsiw::ReservationDescriptor>(8);
         return {held.scope_type, held.key};
@@ -102,19 +102,19 @@ class SharedDisk : public ScsiDisk {
 
 TEST(ScsiReservations, RegisteringAndKeys) {
     SharedDisk disk;
-    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 5, 1), Status::reservation_conflict);  // it has no key
-    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), Status::good);
-    EXPECT_EQ(disk.reserve(2, ReserveOut::register_and_ignore, 99, 2), Status::good);
+    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 5, 1), ScsiStatus::reservation_conflict);  // it has no key
+    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), ScsiStatus::good);
+    EXPECT_EQ(disk.reserve(2, ReserveOut::register_and_ignore, 99, 2), ScsiStatus::good);
     EXPECT_EQ(disk.keys(), (std::vector<std::uint64_t>{1, 2}));
     EXPECT_EQ(disk.generation(), 2u);
-    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 2, 7), Status::reservation_conflict);
-    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 1, 7), Status::good);
-    EXPECT_EQ(disk.reserve(2, ReserveOut::register_key, 2, 0), Status::good);
+    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 2, 7), ScsiStatus::reservation_conflict);
+    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 1, 7), ScsiStatus::good);
+    EXPECT_EQ(disk.reserve(2, ReserveOut::register_key, 2, 0), ScsiStatus::good);
     EXPECT_EQ(disk.keys(), (std::vector<std::uint64_t>{7}));
     EXPECT_EQ(disk.generation(), 4u);
     // Without a registration nothing else may be done.
     for (const auto action : {ReserveOut::reserve, ReserveOut::release, ReserveOut::clear, ReserveOut::preempt})
-        EXPECT_EQ(disk.reserve(2, action, 2, 7, 1), Status::reservation_conflict);
+        EXPECT_EQ(disk.reserve(2, action, 2, 7, 1), ScsiStatus::reservation_conflict);
 }
 
 TEST(ScsiReservations, WhoMayDoWhat) {
@@ -129,11 +129,11 @@ TEST(ScsiReservations, WhoMayDoWhat) {
                           {7, true, true, true, false},
                           {8, true, true, false, false}}) {
         SharedDisk disk;
-        ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), Status::good);
-        ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), Status::good);
-        ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, c.type), Status::good);
+        ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), ScsiStatus::good);
+        ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), ScsiStatus::good);
+        ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, c.type), ScsiStatus::good);
         const auto may = [&](std::uint8_t number, const scsiw::Cdb& cdb, std::size_t bytes = 0) {
-            return disk.run_as(number, cdb, Bytes(bytes)) == Status::good;
+            return disk.run_as(number, cdb, Bytes(bytes)) == ScsiStatus::good;
         };
         const auto read = scsiw::build_read(0, 1), write = scsiw::build_write(0, 1);
         EXPECT_TRUE(may(1, read) && may(1, write, 512));
@@ -152,10 +152,10 @@ TEST(ScsiReservations, WhoMayDoWhat) {
             EXPECT_TRUE(may(3, always)) << int{always[0]};
         EXPECT_FALSE(may(3, scsiw::build_start_stop_unit(false)));
         // Another reservation is a conflict, the same once more is none.
-        EXPECT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, c.type), Status::good);
+        EXPECT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, c.type), ScsiStatus::good);
         EXPECT_EQ(disk.reserve(2, ReserveOut::reserve, 2, 0, c.type),
-                  c.type >= 7 ? Status::good : Status::reservation_conflict);
-        EXPECT_EQ(disk.reserve(2, ReserveOut::reserve, 2, 0, c.type == 1 ? 3 : 1), Status::reservation_conflict);
+                  c.type >= 7 ? ScsiStatus::good : ScsiStatus::reservation_conflict);
+        EXPECT_EQ(disk.reserve(2, ReserveOut::reserve, 2, 0, c.type == 1 ? 3 : 1), ScsiStatus::reservation_conflict);
         EXPECT_EQ(disk.reservation(3), (std::pair<unsigned, std::uint64_t>{c.type, c.type >= 7 ? 0 : 1}));
     }
 }
@@ -163,16 +163,16 @@ TEST(ScsiReservations, WhoMayDoWhat) {
 TEST(ScsiReservations, ReleaseTellsRegistrants) {
     for (const std::uint8_t type : {1, 3, 5, 6, 7, 8}) {
         SharedDisk disk;
-        ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), Status::good);
-        ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), Status::good);
-        ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, type), Status::good);
-        EXPECT_EQ(disk.reserve(1, ReserveOut::release, 1, 0, type == 1 ? 3 : 1), Status::check_condition);
+        ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), ScsiStatus::good);
+        ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), ScsiStatus::good);
+        ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, type), ScsiStatus::good);
+        EXPECT_EQ(disk.reserve(1, ReserveOut::release, 1, 0, type == 1 ? 3 : 1), ScsiStatus::check_condition);
         EXPECT_EQ(disk.last->command.sense.code, asc::invalid_release_of_reservation);
         if (type < 7) {
-            EXPECT_EQ(disk.reserve(2, ReserveOut::release, 2, 0, type), Status::good);  // not its to release
+            EXPECT_EQ(disk.reserve(2, ReserveOut::release, 2, 0, type), ScsiStatus::good);  // not its to release
         }
         EXPECT_EQ(disk.reservation().first, type);
-        EXPECT_EQ(disk.reserve(1, ReserveOut::release, 1, 0, type), Status::good);
+        EXPECT_EQ(disk.reserve(1, ReserveOut::release, 1, 0, type), ScsiStatus::good);
         EXPECT_EQ(disk.reservation().first, 0u);
         EXPECT_EQ(disk.attention(2), type >= 5 ? asc::reservations_released : 0) << int{type};
         EXPECT_EQ(disk.attention(3), 0);
@@ -182,43 +182,43 @@ TEST(ScsiReservations, ReleaseTellsRegistrants) {
 
 TEST(ScsiReservations, TheLastOfAllRegistrantsEndsTheirReservation) {
     SharedDisk disk;
-    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), Status::good);
-    ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), Status::good);
-    ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 8), Status::good);
-    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 1, 0), Status::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 8), ScsiStatus::good);
+    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 1, 0), ScsiStatus::good);
     EXPECT_EQ(disk.reservation().first, 8u);
-    EXPECT_EQ(disk.run_as(1, scsiw::build_read(0, 1)), Status::reservation_conflict);
-    EXPECT_EQ(disk.reserve(2, ReserveOut::register_key, 2, 0), Status::good);
+    EXPECT_EQ(disk.run_as(1, scsiw::build_read(0, 1)), ScsiStatus::reservation_conflict);
+    EXPECT_EQ(disk.reserve(2, ReserveOut::register_key, 2, 0), ScsiStatus::good);
     EXPECT_EQ(disk.reservation().first, 0u);
-    EXPECT_EQ(disk.run_as(1, scsiw::build_read(0, 1)), Status::good);
+    EXPECT_EQ(disk.run_as(1, scsiw::build_read(0, 1)), ScsiStatus::good);
 }
 
 TEST(ScsiReservations, PreemptTakesOver) {
     SharedDisk disk;
-    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), Status::good);
-    ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), Status::good);
-    ASSERT_EQ(disk.reserve(3, ReserveOut::register_key, 0, 2), Status::good);
-    ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 1), Status::good);
-    EXPECT_EQ(disk.reserve(2, ReserveOut::preempt, 2, 9, 1), Status::reservation_conflict);  // nobody has key 9
-    EXPECT_EQ(disk.reserve(2, ReserveOut::preempt, 2, 0, 1), Status::check_condition);
-    EXPECT_EQ(disk.reserve(2, ReserveOut::preempt, 2, 1, 3), Status::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(3, ReserveOut::register_key, 0, 2), ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 1), ScsiStatus::good);
+    EXPECT_EQ(disk.reserve(2, ReserveOut::preempt, 2, 9, 1), ScsiStatus::reservation_conflict);  // nobody has key 9
+    EXPECT_EQ(disk.reserve(2, ReserveOut::preempt, 2, 0, 1), ScsiStatus::check_condition);
+    EXPECT_EQ(disk.reserve(2, ReserveOut::preempt, 2, 1, 3), ScsiStatus::good);
     EXPECT_EQ(disk.reservation(3), (std::pair<unsigned, std::uint64_t>{3, 2}));
     EXPECT_EQ(disk.keys(3), (std::vector<std::uint64_t>{2, 2}));
     EXPECT_EQ(disk.attention(1), asc::registrations_preempted);
-    EXPECT_EQ(disk.run_as(1, scsiw::build_write(0, 1), Bytes(512)), Status::reservation_conflict);
+    EXPECT_EQ(disk.run_as(1, scsiw::build_write(0, 1), Bytes(512)), ScsiStatus::reservation_conflict);
     // Of a registration that holds nothing only the registration goes.
-    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), Status::good);
-    EXPECT_EQ(disk.reserve(2, ReserveOut::preempt_and_abort, 2, 1, 0), Status::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), ScsiStatus::good);
+    EXPECT_EQ(disk.reserve(2, ReserveOut::preempt_and_abort, 2, 1, 0), ScsiStatus::good);
     EXPECT_EQ(disk.attention(1), asc::registrations_preempted);
     EXPECT_EQ(disk.reservation(3).first, 3u);
     // All registrants' is taken with key 0.
-    ASSERT_EQ(disk.reserve(2, ReserveOut::release, 2, 0, 3), Status::good);
-    ASSERT_EQ(disk.reserve(2, ReserveOut::reserve, 2, 0, 7), Status::good);
-    EXPECT_EQ(disk.reserve(3, ReserveOut::preempt, 2, 0, 1), Status::good);
+    ASSERT_EQ(disk.reserve(2, ReserveOut::release, 2, 0, 3), ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(2, ReserveOut::reserve, 2, 0, 7), ScsiStatus::good);
+    EXPECT_EQ(disk.reserve(3, ReserveOut::preempt, 2, 0, 1), ScsiStatus::good);
     EXPECT_EQ(disk.reservation(1), (std::pair<unsigned, std::uint64_t>{1, 2}));
     EXPECT_EQ(disk.attention(2), asc::registrations_preempted);
     // Clear takes everything.
-    EXPECT_EQ(disk.reserve(3, ReserveOut::clear, 2, 0), Status::good);
+    EXPECT_EQ(disk.reserve(3, ReserveOut::clear, 2, 0), ScsiStatus::good);
     EXPECT_TRUE(disk.keys().empty());
     EXPECT_EQ(disk.reservation().first, 0u);
 }
@@ -226,55 +226,55 @@ TEST(ScsiReservations, PreemptTakesOver) {
 // A write that was planned and has its data yet to come must not reach the medium once its initiator is preempted.
 TEST(ScsiReservations, APlannedWriteIsFencedByAPreempt) {
     SharedDisk disk;
-    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), Status::good);
-    ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), Status::good);
-    ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 1), Status::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 1), ScsiStatus::good);
     device::scsi::Command write;
     write.cdb = scsiw::build_write(0, 1);
     bool done = false;
     write.context = &done;
     write.done = [](device::scsi::Command& command) noexcept { *static_cast<bool*>(command.context) = true; };
     ASSERT_FALSE(disk.by_port[1]->plan(write).refused);
-    ASSERT_EQ(disk.reserve(2, ReserveOut::preempt, 2, 1, 1), Status::good);
+    ASSERT_EQ(disk.reserve(2, ReserveOut::preempt, 2, 1, 1), ScsiStatus::good);
     Bytes data(512, std::byte{0xee});
     const Segment segment{data.data(), data.size()};
     write.data = {&segment, 1};
     disk.by_port[1]->execute(write);
     EXPECT_TRUE(done);
-    EXPECT_EQ(write.status, Status::reservation_conflict);
-    EXPECT_EQ(disk.run_as(2, scsiw::build_read(0, 1)), Status::good);
+    EXPECT_EQ(write.status, ScsiStatus::reservation_conflict);
+    EXPECT_EQ(disk.run_as(2, scsiw::build_read(0, 1)), ScsiStatus::good);
     EXPECT_EQ(disk.last->data, Bytes(512));
 }
 
 TEST(ScsiReservations, PreemptAndAbortAsksForTheOthersCommands) {
     SharedDisk disk;
-    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), Status::good);
-    ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), Status::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2), ScsiStatus::good);
     std::array<unsigned, 4> asked{};
     for (const std::uint8_t number : {1, 2, 3})
         disk.by_port[number]->on_abort([](void* count) noexcept { ++*static_cast<unsigned*>(count); }, &asked[number]);
-    ASSERT_EQ(disk.reserve(2, ReserveOut::preempt_and_abort, 2, 1, 1), Status::good);
+    ASSERT_EQ(disk.reserve(2, ReserveOut::preempt_and_abort, 2, 1, 1), ScsiStatus::good);
     EXPECT_EQ(asked, (std::array<unsigned, 4>{0, 1, 0, 0}));
 }
 
 TEST(ScsiReservations, WrongRequestsAreRefused) {
     SharedDisk disk;
-    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), Status::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1), ScsiStatus::good);
     for (const std::uint8_t type : {0, 2, 4, 9, 15}) {
-        EXPECT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, type), Status::check_condition);
+        EXPECT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, type), ScsiStatus::check_condition);
         EXPECT_EQ(disk.last->command.sense.field->byte, 2);
     }
-    EXPECT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 0x11), Status::check_condition);  // scope
+    EXPECT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 0x11), ScsiStatus::check_condition);  // scope
     for (const std::uint8_t flags : {0x01, 0x04, 0x08}) {  // nothing keeps it; other ports; other initiators
-        EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 1, 1, 0, flags), Status::check_condition);
+        EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 1, 1, 0, flags), ScsiStatus::check_condition);
         EXPECT_EQ(disk.last->command.sense.code, asc::invalid_field_in_parameter_list);
     }
     auto cdb = scsiw::build_persistent_reserve_out(0, 0);
     cdb[8] = 23;
-    EXPECT_EQ(disk.run_as(1, cdb, Bytes(23)), Status::check_condition);
+    EXPECT_EQ(disk.run_as(1, cdb, Bytes(23)), ScsiStatus::check_condition);
     EXPECT_EQ(disk.last->command.sense.code, asc::parameter_list_length_error);
-    EXPECT_EQ(disk.run_as(1, scsiw::build_persistent_reserve_out(7, 0), Bytes(24)), Status::check_condition);
-    EXPECT_EQ(disk.run_as(1, scsiw::build_persistent_reserve_in(4, 64)), Status::check_condition);
+    EXPECT_EQ(disk.run_as(1, scsiw::build_persistent_reserve_out(7, 0), Bytes(24)), ScsiStatus::check_condition);
+    EXPECT_EQ(disk.run_as(1, scsiw::build_persistent_reserve_in(4, 64)), ScsiStatus::check_condition);
     ScsiDisk plain(ScsiDisk::ram());  // a disk without
     plain.expect_sense(scsiw::build_persistent_reserve_in(0, 64), scsiw::SenseKey::illegal_request,
                        asc::invalid_operation_code);
@@ -284,13 +284,13 @@ TEST(ScsiReservations, FullStatusAndCapabilitiesToTheByte) {
     ReservationDirectory directory;
     SharedDisk disk(directory.file());
     ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 0x0102030405060708, 0, scsiw::reserve_persist),
-              Status::good);
-    ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 0x0102030405060708, 0, 5), Status::good);
-    ASSERT_EQ(disk.run_as(2, scsiw::build_persistent_reserve_in(2, 64)), Status::good);
+              ScsiStatus::good);
+    ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 0x0102030405060708, 0, 5), ScsiStatus::good);
+    ASSERT_EQ(disk.run_as(2, scsiw::build_persistent_reserve_in(2, 64)), ScsiStatus::good);
     const std::array<std::uint8_t, 8> capabilities{0, 8, 0x01, 0x81, 0xea, 0x01, 0, 0};
     EXPECT_EQ(disk.last->command.transferred, 8u);
     EXPECT_EQ((disk.last->get<std::array<std::uint8_t, 8>>()), capabilities);
-    ASSERT_EQ(disk.run_as(2, scsiw::build_persistent_reserve_in(3, 256)), Status::good);
+    ASSERT_EQ(disk.run_as(2, scsiw::build_persistent_reserve_in(3, 256)), ScsiStatus::good);
     std::array<std::uint8_t, 56> status{0, 0, 0, 1, 0, 0, 0, 48, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 1, 5};
     status[27] = 1;   // relative target port
     status[31] = 24;  // TransportID
@@ -298,7 +298,7 @@ TEST(ScsiReservations, FullStatusAndCapabilitiesToTheByte) {
     status[55] = 1;   // initiator port 1
     EXPECT_EQ((disk.last->get<std::array<std::uint8_t, 56>>()), status);
     // As much as there is room for.
-    ASSERT_EQ(disk.run_as(2, scsiw::build_persistent_reserve_in(3, 10)), Status::good);
+    ASSERT_EQ(disk.run_as(2, scsiw::build_persistent_reserve_in(3, 10)), ScsiStatus::good);
     EXPECT_EQ(disk.last->command.transferred, 10u);
 }
 
@@ -306,18 +306,18 @@ TEST(ScsiReservations, AreKeptOverARestart) {
     ReservationDirectory directory;
     {
         SharedDisk disk(directory.file());
-        ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1, 0, scsiw::reserve_persist), Status::good);
-        ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2, 0, scsiw::reserve_persist), Status::good);
-        ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 3), Status::good);
+        ASSERT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1, 0, scsiw::reserve_persist), ScsiStatus::good);
+        ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 0, 2, 0, scsiw::reserve_persist), ScsiStatus::good);
+        ASSERT_EQ(disk.reserve(1, ReserveOut::reserve, 1, 0, 3), ScsiStatus::good);
     }
     {
         SharedDisk disk(directory.file());
         EXPECT_EQ(disk.keys(), (std::vector<std::uint64_t>{1, 2}));
         EXPECT_EQ(disk.reservation(), (std::pair<unsigned, std::uint64_t>{3, 1}));
-        EXPECT_EQ(disk.run_as(2, scsiw::build_read(0, 1)), Status::reservation_conflict);
-        EXPECT_EQ(disk.run_as(1, scsiw::build_read(0, 1)), Status::good);
+        EXPECT_EQ(disk.run_as(2, scsiw::build_read(0, 1)), ScsiStatus::reservation_conflict);
+        EXPECT_EQ(disk.run_as(1, scsiw::build_read(0, 1)), ScsiStatus::good);
         // Told that nothing is to be kept any more, it forgets at the next restart.
-        ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 2, 4), Status::good);
+        ASSERT_EQ(disk.reserve(2, ReserveOut::register_key, 2, 4), ScsiStatus::good);
     }
     SharedDisk disk(directory.file());
     EXPECT_TRUE(disk.keys().empty());
@@ -348,7 +348,7 @@ TEST(ScsiReservations, AFileThatIsNoneIsNeverBelieved) {
 TEST(ScsiReservations, WhatCannotBeSavedDoesNotHappen) {
     ReservationDirectory directory;
     SharedDisk disk(directory.path + "/none/lun0.json");
-    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1, 0, scsiw::reserve_persist), Status::check_condition);
+    EXPECT_EQ(disk.reserve(1, ReserveOut::register_key, 0, 1, 0, scsiw::reserve_persist), ScsiStatus::check_condition);
     EXPECT_EQ(disk.last->command.sense.key, scsiw::SenseKey::hardware_error);
     EXPECT_TRUE(disk.keys().empty());
 }

@@ -11,7 +11,7 @@
 namespace mqblk::test {
 namespace {
 
-using wire::scsi::Status;
+using ScsiStatus = wire::scsi::Status;
 
 class SlowCourier final : public fabric::rdma::Courier {
   public:
@@ -232,7 +232,7 @@ class DelayedWorld {
     }
     void command_answered(Place& place, std::uint64_t tag, const srpw::RspView& view) {
         ASSERT_TRUE(place.pending && place.tag == tag) << "answered twice, or after its abort";
-        ASSERT_EQ(view.rsp.status, static_cast<std::uint8_t>(Status::good));
+        ASSERT_EQ(view.rsp.status, static_cast<std::uint8_t>(ScsiStatus::good));
         ASSERT_EQ(view.rsp.flags, 0);
         place.pending = false;
         if (place.writes) {

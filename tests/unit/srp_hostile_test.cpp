@@ -8,7 +8,7 @@ namespace mqblk::test {
 namespace {
 
 using srpw::ResponseCode;
-using wire::scsi::Status;
+using ScsiStatus = wire::scsi::Status;
 
 constexpr std::uint16_t invalid_field_in_unit = 0x0e03;
 
@@ -18,11 +18,13 @@ class SrpHostile : public ::testing::Test {
         world.attend(good);
         world.attend(bad);
     }
-    void TearDown() override { EXPECT_EQ(world.run(good, wire::scsi::build_test_unit_ready()).status(), Status::good); }
+    void TearDown() override {
+        EXPECT_EQ(world.run(good, wire::scsi::build_test_unit_ready()).status(), ScsiStatus::good);
+    }
     void expect_refused(const SrpBytes& unit, const char* what) {
         const auto answer = world.exchange(bad, unit);
         EXPECT_EQ(answer.code, ResponseCode::invalid_fields) << what;
-        EXPECT_EQ(answer.status(), Status::check_condition) << what;
+        EXPECT_EQ(answer.status(), ScsiStatus::check_condition) << what;
         ASSERT_TRUE(answer.sense) << what;
         EXPECT_EQ(answer.sense->code, invalid_field_in_unit) << what;
         EXPECT_EQ(answer.rsp.tag.value(), 42u);
@@ -170,7 +172,7 @@ TEST_F(SrpHostile, UnknownUnitsAreIgnored) {
         ASSERT_TRUE(bad.send({}));
         world.turn(1);
     }
-    EXPECT_EQ(world.run(bad, wire::scsi::build_test_unit_ready()).status(), Status::good);
+    EXPECT_EQ(world.run(bad, wire::scsi::build_test_unit_ready()).status(), ScsiStatus::good);
     EXPECT_TRUE(bad.answers.empty());
     // A command without a tag cannot be answered: its credit comes back by a request of the target's.
     ASSERT_TRUE(bad.send({std::byte{2}, std::byte{0}}));

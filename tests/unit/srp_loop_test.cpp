@@ -12,11 +12,11 @@
 namespace mqblk::test {
 namespace {
 
-using wire::scsi::Status;
+using ScsiStatus = wire::scsi::Status;
 
 /// Runs one command that has `data` by a direct descriptor, and returns its status.
-Status run_command(Reactor& reactor, SrpInitiator& initiator, const wire::scsi::Cdb& cdb, SrpBytes& data, bool out,
-                   unsigned patience = 10'000'000) {
+ScsiStatus run_command(Reactor& reactor, SrpInitiator& initiator, const wire::scsi::Cdb& cdb, SrpBytes& data, bool out,
+                       unsigned patience = 10'000'000) {
     SrpBytes descriptors;
     std::uint32_t rkey = 0;
     if (!data.empty()) {
@@ -35,8 +35,8 @@ Status run_command(Reactor& reactor, SrpInitiator& initiator, const wire::scsi::
         initiator.poll();
     }
     if (rkey != 0) initiator.domain().unregister(rkey);
-    if (initiator.answers.empty()) return Status::task_aborted;
-    return static_cast<Status>(srpw::decode_rsp(initiator.answers.front())->rsp.status);
+    if (initiator.answers.empty()) return ScsiStatus::task_aborted;
+    return static_cast<ScsiStatus>(srpw::decode_rsp(initiator.answers.front())->rsp.status);
 }
 
 TEST(SrpLoop, ThreadsComeAndGo) {
@@ -62,8 +62,10 @@ TEST(SrpLoop, ThreadsComeAndGo) {
             const std::uint64_t lba = number * 1024u;
             for (unsigned i = 0; i < 20; ++i) {
                 SrpInitiator& channel = *channels[i % 2];
-                EXPECT_EQ(run_command(*reactor, channel, wire::scsi::build_write(lba, 128), data, true), Status::good);
-                EXPECT_EQ(run_command(*reactor, channel, wire::scsi::build_read(lba, 128), back, false), Status::good);
+                EXPECT_EQ(run_command(*reactor, channel, wire::scsi::build_write(lba, 128), data, true),
+                          ScsiStatus::good);
+                EXPECT_EQ(run_command(*reactor, channel, wire::scsi::build_read(lba, 128), back, false),
+                          ScsiStatus::good);
                 if (back == data) ++verified;
             }
         }
@@ -97,10 +99,10 @@ TEST(SrpLoop, ThreadsPreemptAndResetEachOther) {
                 return run_command(*reactor, channel, cdb, data, true, patience);
             };
             static_cast<void>(reserve(wire::scsi::ReserveOut::register_and_ignore, 0, number));
-            if (reserve(wire::scsi::ReserveOut::reserve, number, 0) == Status::good) ++taken;
+            if (reserve(wire::scsi::ReserveOut::reserve, number, 0) == ScsiStatus::good) ++taken;
             for (std::uint8_t other = 1; other <= 3; ++other) {
                 if (other != number &&
-                    reserve(wire::scsi::ReserveOut::preempt_and_abort, number, other) == Status::good)
+                    reserve(wire::scsi::ReserveOut::preempt_and_abort, number, other) == ScsiStatus::good)
                     ++taken;
             }
             SrpBytes block(4096, std::byte(number));

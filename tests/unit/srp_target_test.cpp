@@ -11,7 +11,7 @@ namespace mqblk::test {
 namespace {
 
 using srpw::RejectReason;
-using wire::scsi::Status;
+using ScsiStatus = wire::scsi::Status;
 namespace asc = wire::scsi::asc;
 
 constexpr std::uint8_t all_access =
@@ -110,8 +110,9 @@ TEST(SrpTarget, ChannelsOfOneInitiator) {
     EXPECT_EQ(one_too_many.rejection->reason, static_cast<std::uint32_t>(RejectReason::channel_limit));
     SrpInitiator& other = world.connect(2);
     // A unit attention is told once, whichever channel asks.
-    EXPECT_EQ(world.run(*world.initiators[1], wire::scsi::build_test_unit_ready()).status(), Status::check_condition);
-    EXPECT_EQ(world.run(*world.initiators[2], wire::scsi::build_test_unit_ready()).status(), Status::good);
+    EXPECT_EQ(world.run(*world.initiators[1], wire::scsi::build_test_unit_ready()).status(),
+              ScsiStatus::check_condition);
+    EXPECT_EQ(world.run(*world.initiators[2], wire::scsi::build_test_unit_ready()).status(), ScsiStatus::good);
     SrpInitiator& anew = world.connect(1, srpw::multichannel_single);
     EXPECT_EQ(anew.granted->rsp_flags, srpw::result_terminated);
     EXPECT_TRUE(world.turn_until([&] { return world.target->connections() == 2; }));
@@ -128,12 +129,12 @@ TEST(SrpTarget, DataByADirectDescriptor) {
         world.attend(initiator);
         SrpBytes data = pattern(256 * 1024, 1), back(data.size());
         const auto written = world.run(initiator, wire::scsi::build_write(64, 512), data, true);
-        EXPECT_EQ(written.status(), Status::good);
+        EXPECT_EQ(written.status(), ScsiStatus::good);
         EXPECT_EQ(written.rsp.flags, 0);
         EXPECT_EQ(written.rsp.req_lim_delta, 1u);
         EXPECT_EQ(written.rsp.tag.value(), 77u);
         const auto read = world.run(initiator, wire::scsi::build_read(64, 512), back, false);
-        EXPECT_EQ(read.status(), Status::good);
+        EXPECT_EQ(read.status(), ScsiStatus::good);
         EXPECT_EQ(read.rsp.flags, 0);
         EXPECT_EQ(back, data);
     }
@@ -161,7 +162,7 @@ TEST(SrpTarget, ResidualsAreToldBothWays) {
     // A failure moves nothing.
     data.resize(512);
     answer = world.run(initiator, wire::scsi::build_read(1 << 20, 1), data, false);
-    EXPECT_EQ(answer.status(), Status::check_condition);
+    EXPECT_EQ(answer.status(), ScsiStatus::check_condition);
     ASSERT_TRUE(answer.sense);
     EXPECT_EQ(answer.sense->code, asc::lba_out_of_range);
     EXPECT_EQ(answer.rsp.flags, srpw::data_in_underflow | srpw::sense_valid);
@@ -213,14 +214,14 @@ TEST(SrpTarget, DataByIndirectDescriptors) {
         const auto written =
             world.exchange(initiator, SrpWorld::command(wire::scsi::build_write(8, blocks), 9, 0, 0x20, descriptors,
                                                         static_cast<std::uint8_t>(in_unit), 0));
-        EXPECT_EQ(written.status(), Status::good) << in_unit;
+        EXPECT_EQ(written.status(), ScsiStatus::good) << in_unit;
         EXPECT_EQ(written.rsp.flags, 0);
         const SrpBytes before = memory;
         std::ranges::fill(memory, std::byte{0});
         const auto read =
             world.exchange(initiator, SrpWorld::command(wire::scsi::build_read(8, blocks), 10, 0, 0x02, descriptors, 0,
                                                         static_cast<std::uint8_t>(in_unit)));
-        EXPECT_EQ(read.status(), Status::good);
+        EXPECT_EQ(read.status(), ScsiStatus::good);
         EXPECT_EQ(memory, before) << in_unit;
         initiator.domain().unregister(rkey);
         initiator.domain().unregister(table_key);
@@ -239,13 +240,13 @@ TEST(SrpTarget, EightMebibytesOf2048PagesAreOneCommand) {
     const auto descriptors = indirect(list, table_key, 255);
     const auto written = world.exchange(
         initiator, SrpWorld::command(wire::scsi::build_write(0, 16384), 9, 0, 0x20, descriptors, 255, 0));
-    EXPECT_EQ(written.status(), Status::good);
+    EXPECT_EQ(written.status(), ScsiStatus::good);
     EXPECT_EQ(written.rsp.flags, 0);
     const SrpBytes before = memory;
     std::ranges::fill(memory, std::byte{0});
     const auto read = world.exchange(
         initiator, SrpWorld::command(wire::scsi::build_read(0, 16384), 10, 0, 0x02, descriptors, 0, 255));
-    EXPECT_EQ(read.status(), Status::good);
+    EXPECT_EQ(read.status(), ScsiStatus::good);
     EXPECT_TRUE(memory == before);
     initiator.domain().unregister(rkey);
     initiator.domain().unregister(table_key);
@@ -264,9 +265,9 @@ TEST(SrpTarget, ImmediateData) {
         unit.resize(offset);
         unit.insert(unit.end(), data.begin(), data.end());
         const auto written = world.exchange(initiator, unit);
-        EXPECT_EQ(written.status(), Status::good);
+        EXPECT_EQ(written.status(), ScsiStatus::good);
         EXPECT_EQ(written.rsp.flags, 0);
-        EXPECT_EQ(world.run(initiator, wire::scsi::build_read(3, 8), back, false).status(), Status::good);
+        EXPECT_EQ(world.run(initiator, wire::scsi::build_read(3, 8), back, false).status(), ScsiStatus::good);
         EXPECT_EQ(back, data);
     }
     // An offset within the command is not agreed on.
@@ -279,7 +280,7 @@ TEST(SrpTarget, LunsAreReportedAndAbsentOnesSaySo) {
     SrpInitiator& initiator = world.connect();
     SrpBytes data(64);
     for (const unsigned lun : {0u, 5u}) {
-        EXPECT_EQ(world.run(initiator, wire::scsi::build_report_luns(64), data, false, lun).status(), Status::good);
+        EXPECT_EQ(world.run(initiator, wire::scsi::build_report_luns(64), data, false, lun).status(), ScsiStatus::good);
         be32 bytes;
         std::memcpy(static_cast<void*>(&bytes), data.data(), sizeof bytes);
         EXPECT_EQ(bytes, 16u);
@@ -288,14 +289,14 @@ TEST(SrpTarget, LunsAreReportedAndAbsentOnesSaySo) {
         EXPECT_EQ(srpw::decode_lun(second), 300u);
     }
     data.assign(36, std::byte{});
-    EXPECT_EQ(world.run(initiator, wire::scsi::build_inquiry(36), data, false, 5).status(), Status::good);
+    EXPECT_EQ(world.run(initiator, wire::scsi::build_inquiry(36), data, false, 5).status(), ScsiStatus::good);
     EXPECT_EQ(std::to_integer<int>(data[0]), wire::scsi::peripheral_no_unit);
     const auto answer = world.run(initiator, wire::scsi::build_test_unit_ready(), 5);
-    EXPECT_EQ(answer.status(), Status::check_condition);
+    EXPECT_EQ(answer.status(), ScsiStatus::check_condition);
     ASSERT_TRUE(answer.sense);
     EXPECT_EQ(answer.sense->code, asc::logical_unit_not_supported);
     world.attend(initiator, 300);
-    EXPECT_EQ(world.run(initiator, wire::scsi::build_test_unit_ready(), 300).status(), Status::good);
+    EXPECT_EQ(world.run(initiator, wire::scsi::build_test_unit_ready(), 300).status(), ScsiStatus::good);
 }
 
 TEST(SrpTarget, BuffersAreWaitedForInOrder) {
@@ -323,7 +324,7 @@ TEST(SrpTarget, BuffersAreWaitedForInOrder) {
             wire::scsi::build_write(0, static_cast<std::uint32_t>(data.size() / 512)), i, 0, 0x10, descriptors)));
     }
     for (unsigned i = 0; i < 40; ++i)
-        EXPECT_EQ(world.next_answer(i % 2 == 0 ? initiator : other).status(), Status::good) << i;
+        EXPECT_EQ(world.next_answer(i % 2 == 0 ? initiator : other).status(), ScsiStatus::good) << i;
 }
 
 TEST(SrpTarget, TaskManagement) {
@@ -338,13 +339,13 @@ TEST(SrpTarget, TaskManagement) {
         EXPECT_EQ(world.exchange(initiator, SrpWorld::task(function, 3, 0, 99)).code, ResponseCode::success);
     EXPECT_EQ(world.exchange(initiator, SrpWorld::task(TaskFunction::clear_aca, 3)).code, ResponseCode::not_supported);
     EXPECT_EQ(world.exchange(initiator, SrpWorld::task(TaskFunction::lun_reset, 3, 5)).code, ResponseCode::failed);
-    EXPECT_EQ(world.run(other, wire::scsi::build_test_unit_ready()).status(), Status::good);
+    EXPECT_EQ(world.run(other, wire::scsi::build_test_unit_ready()).status(), ScsiStatus::good);
     EXPECT_EQ(world.exchange(initiator, SrpWorld::task(TaskFunction::clear_task_set, 3)).code, ResponseCode::success);
     EXPECT_EQ(world.run(other, wire::scsi::build_test_unit_ready()).sense->code,
               asc::commands_cleared_by_another_initiator);
     EXPECT_EQ(world.exchange(initiator, SrpWorld::task(TaskFunction::lun_reset, 3)).code, ResponseCode::success);
     EXPECT_EQ(world.run(other, wire::scsi::build_test_unit_ready()).sense->code, asc::device_reset);
-    EXPECT_EQ(world.run(initiator, wire::scsi::build_test_unit_ready()).status(), Status::good);
+    EXPECT_EQ(world.run(initiator, wire::scsi::build_test_unit_ready()).status(), ScsiStatus::good);
 }
 
 // What waits for memory is ended by its abort, without an answer of its own; its credit comes with the next.
