@@ -6,7 +6,9 @@
 #include "driver/megaraid/command_data.h"
 #include "wire/scsi_cdb.h"
 
+#include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 namespace mqblk::driver::megaraid {
@@ -71,27 +73,29 @@ void FusionPort::send(const IoCommand& command) noexcept {
     post(smid, path.type, command.vector, path.dev_handle);
 }
 
-std::uint8_t FusionPort::status_after(const ScsiIoRequest& frame) noexcept {
-    const std::uint8_t status = frame.context.status;
+/// Both at once: the firmware that answers twice may write them again at any time.
+FusionPort::Statuses FusionPort::read_statuses(ScsiIoRequest& frame) noexcept {
+    auto& place = *reinterpret_cast<std::uint16_t*>(reinterpret_cast<std::byte*>(&frame) + context_answer_offset);
+    const auto both = std::bit_cast<Statuses>(std::atomic_ref<std::uint16_t>(place).load(std::memory_order_acquire));
     std::atomic<Writes>& writes = writes_[is_fast(frame)];
-    if (status == static_cast<std::uint8_t>(MfiStatus::pending)) [[unlikely]] {
-        if (writes.load(std::memory_order_relaxed) == Writes::yes) return status;
+    if (both.mfi == static_cast<std::uint8_t>(MfiStatus::pending)) [[unlikely]] {
+        if (writes.load(std::memory_order_relaxed) == Writes::yes) return both;
         writes.store(Writes::no, std::memory_order_relaxed);
-        return static_cast<std::uint8_t>(MfiStatus::ok);
+        return {.scsi = both.scsi, .mfi = static_cast<std::uint8_t>(MfiStatus::ok)};
     }
-    if (status == 0 && writes.load(std::memory_order_relaxed) == Writes::unknown) [[unlikely]]
+    if (both.mfi == 0 && writes.load(std::memory_order_relaxed) == Writes::unknown) [[unlikely]]
         writes.store(Writes::yes, std::memory_order_relaxed);
-    return status;
+    return both;
 }
 
 Answered FusionPort::read(const Request& request, std::uint16_t smid) noexcept {
-    const ScsiIoRequest& frame = memory_->frame(smid);
+    ScsiIoRequest& frame = memory_->frame(smid);
+    const Statuses statuses = read_statuses(frame);
     const std::uint32_t moved = frame.data_bytes;
-    const std::uint8_t status = status_after(frame);
-    return {.status = status,
-            .scsi_status = frame.context.ex_status,
+    return {.status = statuses.mfi,
+            .scsi_status = statuses.scsi,
             .all = !carries_data(request.op) || moved >= request.data_bytes(),
-            .ended = status != static_cast<std::uint8_t>(MfiStatus::pending)};
+            .ended = statuses.mfi != static_cast<std::uint8_t>(MfiStatus::pending)};
 }
 
 }  // namespace mqblk::driver::megaraid

@@ -50,7 +50,10 @@ class FusionPort final : public CommandPort {
                    : static_cast<std::uint8_t>(wire::megaraid::MfiStatus::pending);
     }
     /// What was found, and learns from it.
-    [[nodiscard]] std::uint8_t status_after(const wire::megaraid::ScsiIoRequest& frame) noexcept;
+    struct Statuses {
+        std::uint8_t scsi, mfi;
+    };
+    [[nodiscard]] Statuses read_statuses(wire::megaraid::ScsiIoRequest& frame) noexcept;
 
     [[nodiscard]] CommandMemory::Sizes sizes(const Limits& limits) const noexcept override;
     [[nodiscard]] Result<> allocate_replies(pci::DmaSpace& space, const Limits& limits, unsigned queues) override;

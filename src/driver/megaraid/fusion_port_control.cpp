@@ -136,7 +136,7 @@ void FusionPort::send_task(std::uint16_t smid, const Route& route, TaskType type
 }
 
 Answered FusionPort::read_internal(std::uint16_t smid) noexcept {
-    const ScsiIoRequest& frame = memory_->frame(smid);
+    ScsiIoRequest& frame = memory_->frame(smid);
     Answered answer;
     switch (static_cast<Function>(frame.function)) {
         case Function::passthrough:
@@ -148,10 +148,12 @@ Answered FusionPort::read_internal(std::uint16_t smid) noexcept {
             answer.status = reply.response;
             break;
         }
-        default:
-            answer.status = status_after(frame);
-            answer.scsi_status = frame.context.ex_status;
+        default: {
+            const Statuses statuses = read_statuses(frame);
+            answer.status = statuses.mfi;
+            answer.scsi_status = statuses.scsi;
             break;
+        }
     }
     answer.ended = answer.status != static_cast<std::uint8_t>(MfiStatus::pending);
     return answer;
