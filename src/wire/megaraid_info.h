@@ -181,10 +181,10 @@ struct PdInfo {
     le16 block_bytes{};
     std::uint8_t reserved3[106] = {};
 };
-static_assert(sizeof(PdInfo) == 512 && offsetof(PdInfo, scsi_type) == 0xa5 && offsetof(PdInfo, state) == 0xb8 && offsetof(PdInfo, configuration) == 0xbc &&
-              offsetof(PdInfo, raw_blocks) == 0xe8 && offsetof(PdInfo, enclosure_id) == 0x100 &&
-              offsetof(PdInfo, media_type) == 0x172 && offsetof(PdInfo, interface) == 0x191 &&
-              offsetof(PdInfo, block_bytes) == 0x194);
+static_assert(sizeof(PdInfo) == 512 && offsetof(PdInfo, scsi_type) == 0xa5 && offsetof(PdInfo, state) == 0xb8 &&
+              offsetof(PdInfo, configuration) == 0xbc && offsetof(PdInfo, raw_blocks) == 0xe8 &&
+              offsetof(PdInfo, enclosure_id) == 0x100 && offsetof(PdInfo, media_type) == 0x172 &&
+              offsetof(PdInfo, interface) == 0x191 && offsetof(PdInfo, block_bytes) == 0x194);
 
 struct TargetProperties {  ///< mailbox byte 0: 1 for a volume; half 1: its id
     le32 max_io_kib{};
