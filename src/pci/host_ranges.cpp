@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pci/host_ranges.h"
 
+#include <algorithm>
+
 namespace mqblk::pci {
 
 std::optional<std::size_t> find_ranges(const MemoryHold& hold, std::span<const DmaSegment> ranges, Access access,
@@ -28,8 +30,10 @@ bool read_ranges(const HostMemory& memory, std::span<const DmaSegment> ranges, s
 bool write_ranges(const HostMemory& memory, std::span<const DmaSegment> ranges,
                   std::span<const std::byte> from) noexcept {
     for (const DmaSegment& range : ranges) {
-        if (!memory.write(range.address, from.first(range.bytes))) return false;
-        from = from.subspan(range.bytes);
+        const std::size_t count = std::min<std::size_t>(range.bytes, from.size());
+        if (count == 0) break;
+        if (!memory.write(range.address, from.first(count))) return false;
+        from = from.subspan(count);
     }
     return true;
 }

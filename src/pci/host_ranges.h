@@ -22,7 +22,8 @@ namespace mqblk::pci {
                                                      Access access, std::uint32_t mask,
                                                      std::span<Segment> room) noexcept;
 
-/// Copies between the ranges and memory of their length. False: some of it is not mapped.
+/// Copies between the ranges and memory: read_ranges of their length, write_ranges of that or less, which goes to the
+/// first of them. False: some of it is not mapped.
 [[nodiscard]] bool read_ranges(const HostMemory& memory, std::span<const DmaSegment> ranges,
                                std::span<std::byte> to) noexcept;
 [[nodiscard]] bool write_ranges(const HostMemory& memory, std::span<const DmaSegment> ranges,

@@ -163,6 +163,10 @@ inline void MfiAdapter::soft_reset() {
     dead_ = false;
     event_frame_ = 0;
     lost_.clear();
+    {
+        const std::lock_guard lock(posted_mutex_);
+        posted_.clear();  // as the queue port is with real ones
+    }
     state_ = wire::megaraid::State::ready;
     update_pin();
 }

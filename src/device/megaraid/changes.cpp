@@ -23,7 +23,7 @@ void Controller::changed(Target& target, std::uint32_t code, const char* text) n
 /// What waits for events or maps looks again.
 void Controller::wake_pended() noexcept {
     slots_.for_each_used([this](Slot& slot) {
-        if (slot.state != SlotState::pended || slot.management.address == 0) return;
+        if (slot.state != SlotState::pended || !slot.management.used) return;
         switch (slot.management.frame.opcode) {
             case dcmd::ctrl_event_wait:
                 return tell_events(slot);

@@ -92,6 +92,7 @@ Result<> Controller::check(const Fault& fault) const {
 Controller::Controller(Options options)
     : options_(std::move(options)),
       spec_(make_spec(options_)),
+      topology_(options_.serial),
       slots_(*this, options_.max_commands),
       delayed_(options_.max_commands),
       delay_timer_([] {}),

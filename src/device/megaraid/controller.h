@@ -13,6 +13,7 @@
 #include "device/megaraid/events.h"
 #include "device/megaraid/fault.h"
 #include "device/megaraid/interrupts.h"
+#include "device/megaraid/raid_map.h"
 #include "device/megaraid/reply_queue.h"
 #include "device/megaraid/request_queue.h"
 #include "device/megaraid/slot.h"
@@ -197,6 +198,8 @@ class Controller final : public pci::Model, Poller {
     void tell_target_properties(Slot& slot) noexcept;
     void tell_map(Slot& slot) noexcept;
     void tell_pd_map(Slot& slot) noexcept;
+    using MapBuilder = std::vector<std::byte> (*)(const Topology&, const MapOptions&);
+    void tell_map(Slot& slot, bool pended, std::uint32_t& told, MapBuilder build) noexcept;
     void tell_events(Slot& slot) noexcept;
 
     // changes.cpp: disks that come, go and change.
@@ -235,6 +238,7 @@ class Controller final : public pci::Model, Poller {
     Counters counters_;
     DelayedSlots delayed_;
     Timer delay_timer_;
+    static constexpr std::size_t max_echoes = 4096;  ///< more replies are not told twice
     struct Echo {
         Time due;
         std::uint8_t vector;

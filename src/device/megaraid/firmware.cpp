@@ -128,11 +128,12 @@ void Controller::breach(Slot& slot, const char* what) noexcept {
 }
 
 void Controller::take_init(std::uint64_t address) noexcept {
-    const MfiStatus status = state() == State::ready ? initialize(address) : MfiStatus::wrong_state;
+    const bool ready = state() == State::ready;
+    const MfiStatus status = ready ? initialize(address) : MfiStatus::wrong_state;
     if (status == MfiStatus::pending) return;  // there was nothing to answer in
     if (status == MfiStatus::ok) {
         set_state(State::operational);
-    } else {
+    } else if (ready) {
         replies_.forget();
     }
     if (!host_->memory().publish(address + mfi_status_offset, static_cast<std::uint8_t>(status)))

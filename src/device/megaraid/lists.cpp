@@ -3,7 +3,6 @@
 // What DCMDs tell: about the controller, its disks and volumes, its maps, its events. Maps and events can be waited
 // for: a driver that has the latest is answered when there is a later one.
 #include "device/megaraid/controller.h"
-#include "device/megaraid/raid_map.h"
 #include "wire/megaraid_info.h"
 #include "wire/megaraid_map.h"
 #include "wire/scsi_data.h"
@@ -161,24 +160,21 @@ void Controller::tell_target_properties(Slot& slot) noexcept {
 }
 
 void Controller::tell_map(Slot& slot) noexcept {
-    const bool pended = slot.management.frame.mailbox.bytes[1] == map_pend;
-    if (pended && map_told_ == generation_) return pend(slot);
-    map_told_ = generation_;
-    const auto map = build_map(
-        topology_,
-        {.extended = extended_, .fast_path = options_.fast_path, .task_management = options_.task_management});
-    if (slot.management.frame.header.data_bytes < map.size()) return answer(slot, MfiStatus::invalid_parameter);
-    answer_with(slot, map);
+    tell_map(slot, slot.management.frame.mailbox.bytes[1] == map_pend, map_told_, build_map);
 }
 
 void Controller::tell_pd_map(Slot& slot) noexcept {
-    const bool pended = slot.management.frame.mailbox.bytes[0] == map_pend;
-    if (pended && pd_map_told_ == generation_) return pend(slot);
-    pd_map_told_ = generation_;
-    const auto map = build_pd_map(
-        topology_,
-        {.extended = extended_, .fast_path = options_.fast_path, .task_management = options_.task_management});
+    tell_map(slot, slot.management.frame.mailbox.bytes[0] == map_pend, pd_map_told_, build_pd_map);
+}
+
+/// `told`: the last configuration that was told so.
+void Controller::tell_map(Slot& slot, bool pended, std::uint32_t& told, MapBuilder build) noexcept {
+    if (pended && told == generation_) return pend(slot);
+    const auto map =
+        build(topology_,
+              {.extended = extended_, .fast_path = options_.fast_path, .task_management = options_.task_management});
     if (slot.management.frame.header.data_bytes < map.size()) return answer(slot, MfiStatus::invalid_parameter);
+    told = generation_;
     answer_with(slot, map);
 }
 

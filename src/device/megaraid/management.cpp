@@ -25,6 +25,7 @@ void Controller::take_management(Slot& slot, const ScsiIoRequest& request) noexc
     if ((chain.flags & sge_chain) == 0 || !host_->memory().load(chain.address, slot.management.frame)) {
         return breach(slot, "MegaRAID model: a passthrough request names no frame that can be read");
     }
+    slot.management.used = true;
     slot.management.address = chain.address;
     if (!faults_.empty() && slot.management.frame.header.command == static_cast<std::uint8_t>(MfiCommand::dcmd))
         [[unlikely]] {
@@ -90,7 +91,7 @@ void Controller::execute_abort(Slot& slot) noexcept {
     const auto frame = std::bit_cast<AbortFrame>(slot.management.frame);
     Slot* found = nullptr;
     slots_.for_each_used([&](Slot& each) {
-        if (&each != &slot && each.state == SlotState::pended && each.management.address != 0 &&
+        if (&each != &slot && each.state == SlotState::pended && each.management.used &&
             each.management.address == frame.abort_frame) {
             found = &each;
         }

@@ -99,6 +99,7 @@ void Controller::post(std::uint8_t vector, std::uint16_t smid) noexcept {
 
 void Controller::tell_again(std::uint8_t vector, std::uint16_t smid, Duration later) noexcept {
     if (later == Duration{} && state() == State::operational) return post(vector, smid);
+    if (echoes_.size() >= max_echoes) return;
     echoes_.push_back({.due = host_->reactor().now() + later, .vector = vector, .smid = smid});
     echo_timer_.arm(host_->reactor(), std::ranges::min(echoes_, {}, &Echo::due).due);
 }
@@ -116,7 +117,7 @@ unsigned Controller::tell_echoes() noexcept {
 
 void Controller::release(Slot& slot) noexcept {
     slot.data.let_go();
-    slot.management.address = 0;
+    slot.management.used = false;
     const Segment copy = slot.data.take_copy();
     slots_.give_back(slot);
     if (tasks_waiting_ > 0) look_at_tasks_ = true;
@@ -128,7 +129,7 @@ unsigned Controller::tell_delayed() noexcept {
     unsigned told = 0;
     while (!delayed_.empty() && delayed_.first().due <= now) {
         Slot& slot = delayed_.pop();
-        if (slot.management.address != 0) {
+        if (slot.management.used) {
             execute_management(slot);
         } else {
             tell(slot);

@@ -27,6 +27,8 @@ void SlotTable::take(Slot& slot) noexcept {
     slot.dropped = slot.aborted = slot.lost = slot.twice = false;
     slot.failure = 0;
     slot.target = nullptr;
+    slot.command.status = wire::scsi::Status::good;
+    slot.command.transferred = 0;
     slot.data.begin();
     slot.asked_bytes = 0;
     slot.due = {};

@@ -36,6 +36,7 @@ enum class SlotState : std::uint8_t {
 
 /// What a DCMD or an ABORT that travels in a request says.
 struct ManagementFrame {
+    bool used = false;  ///< the request carries one
     std::uint64_t address = 0;
     wire::megaraid::DcmdFrame frame{};
 };

@@ -12,8 +12,10 @@ namespace mqblk::device::megaraid {
 
 namespace {
 
-scsi::UnitOptions unit_options(std::string product, std::uint32_t max_transfer_bytes, bool attentions) {
+scsi::UnitOptions unit_options(std::string place, std::string product, std::uint32_t max_transfer_bytes,
+                               bool attentions) {
     scsi::UnitOptions options;
+    options.place = std::move(place);
     options.vendor = "MQBLK";
     options.product = std::move(product);
     options.max_transfer_bytes = max_transfer_bytes;
@@ -48,7 +50,9 @@ Result<Target*> Topology::add_disk(std::shared_ptr<Device> device, std::uint32_t
     auto target = std::make_unique<Target>();
     target->id = static_cast<std::uint16_t>(device_ids_);
     target->sectors_told = device->sectors();
-    auto unit = scsi::LogicalUnit::create(std::move(device), unit_options("DISK", max_transfer_bytes, true));
+    auto unit = scsi::LogicalUnit::create(
+        std::move(device),
+        unit_options(fmt::format(" {} pd {}", controller_, target->id), "DISK", max_transfer_bytes, true));
     if (!unit) return std::unexpected(unit.error());
     target->unit = std::move(*unit);
     places_[device_ids_++] = {target.get(), 0};
@@ -77,8 +81,9 @@ Result<Target*> Topology::add_volume(const VolumeSpec& spec, std::uint32_t max_t
     target->layout = *layout;
     target->first_disk = static_cast<std::uint16_t>(device_ids_);
     // Drivers fail a volume's command that is answered by a unit attention.
-    auto unit = scsi::LogicalUnit::create(spec.device,
-                                          unit_options(fmt::format("RAID {}", spec.level), max_transfer_bytes, false));
+    auto unit = scsi::LogicalUnit::create(
+        spec.device, unit_options(fmt::format(" {} ld {}", controller_, target->id), fmt::format("RAID {}", spec.level),
+                                  max_transfer_bytes, false));
     if (!unit) return std::unexpected(unit.error());
     target->unit = std::move(*unit);
     for (unsigned arm = 0; arm < spec.disks; ++arm) places_[device_ids_++] = {target.get(), arm};

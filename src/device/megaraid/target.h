@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mqblk::device::megaraid {
@@ -53,6 +54,9 @@ struct Target {
 
 class Topology {
   public:
+    /// Of the controller with that serial number, by which its disks have theirs where they have none of their own.
+    explicit Topology(std::string controller) : controller_(std::move(controller)) {}
+
     /// A disk of its own. The error names the device and what of it a disk cannot have.
     [[nodiscard]] Result<Target*> add_disk(std::shared_ptr<Device> device, std::uint32_t max_transfer_bytes);
     [[nodiscard]] Result<Target*> add_volume(const VolumeSpec& spec, std::uint32_t max_transfer_bytes);
@@ -83,6 +87,7 @@ class Topology {
     }
 
   private:
+    const std::string controller_;
     std::vector<std::unique_ptr<Target>> targets_;
     std::vector<Target*> volumes_;  ///< by target id
     unsigned device_ids_ = 0;

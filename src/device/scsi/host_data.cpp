@@ -3,6 +3,7 @@
 
 #include "pci/host_ranges.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace mqblk::device::scsi {
@@ -43,7 +44,8 @@ bool HostData::fill(const pci::HostMemory& memory, Command& command) noexcept {
 bool HostData::deliver(const pci::HostMemory& memory, const Command& command) const noexcept {
     if (!copies_ || direction != Direction::to_initiator || command.status != wire::scsi::Status::good) [[likely]]
         return true;
-    return pci::write_ranges(memory, host_ranges(), {copy.data, bytes});
+    // No more than the disk has said: what lies behind it is the last user's.
+    return pci::write_ranges(memory, host_ranges(), {copy.data, std::min(bytes, command.transferred)});
 }
 
 Segment HostData::take_copy() noexcept {

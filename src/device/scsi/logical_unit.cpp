@@ -19,9 +19,10 @@ std::uint64_t hash_of(std::string_view text) noexcept {
     return hash;
 }
 
-std::string serial_of(const Identity& identity) {
+std::string serial_of(const Identity& identity, std::string_view place) {
     if (!identity.serial.empty()) return identity.serial;
-    return fmt::format("{:016X}", hash_of(identity.uuid.empty() ? identity.name : identity.uuid));
+    return fmt::format("{:016X}",
+                       hash_of(identity.uuid.empty() ? fmt::format("{}{}", identity.name, place) : identity.uuid));
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ Result<std::shared_ptr<LogicalUnit>> LogicalUnit::create(std::shared_ptr<Device>
 LogicalUnit::LogicalUnit(std::shared_ptr<Device> device, UnitOptions options)
     : device_(std::move(device)), options_(std::move(options)), reservations_(options_.reservation_file) {
     const QueueLimits limits = device_->limits();
-    if (options_.serial.empty()) options_.serial = serial_of(device_->identity());
+    if (options_.serial.empty()) options_.serial = serial_of(device_->identity(), options_.place);
     naa_ = 0x3ull << 60 | hash_of(options_.serial) >> 4;
     block_shift_ = static_cast<unsigned>(std::countr_zero(limits.logical_block_size));
     can_unmap_ = limits.max_discard_sectors > 0;

@@ -24,7 +24,8 @@ struct UnitOptions {
     std::string vendor = "MQBLK";                ///< 8 characters
     std::string product = "DISK";                ///< 16
     std::string revision = "0001";               ///< 4
-    std::string serial;                          ///< empty: the device's own, or one made from its name
+    std::string serial;                          ///< empty: the device's own, or one made from its name and place
+    std::string place{};                         ///< of the unit, where devices of one name are to be told apart
     std::uint32_t max_transfer_bytes = 1 << 20;  ///< of one READ or WRITE
     bool attentions = true;          ///< tell initiators of changes (capacity, mode parameters) by unit attention
     bool reservations = false;       ///< PERSISTENT RESERVE IN and OUT

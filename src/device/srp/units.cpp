@@ -35,6 +35,7 @@ Result<std::shared_ptr<const UnitTable>> UnitTable::create(std::vector<UnitConfi
         scsi::UnitOptions options;
         options.max_transfer_bytes = max_transfer_bytes;
         options.reservations = true;
+        options.place = fmt::format(" lun {}", config.lun);
         options.reservation_file = std::move(config.reservation_file);
         auto* const direct = block::direct_access(*config.device);
         auto unit = scsi::LogicalUnit::create(std::move(config.device), std::move(options));
