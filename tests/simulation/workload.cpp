@@ -4,6 +4,7 @@
 #include "simulation/workload.h"
 
 #include "base/crc32c.h"
+#include "memory/buffer.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -33,10 +34,17 @@ Duration longest_operation(const driver::nvme::HostOptions& options) {
 
 struct Workload::Slot {
     Slot(Workload& workload, std::size_t bytes)
-        : owner(workload), memory(bytes + 2 * guard_bytes, garbage), next([this] { owner.begin(*this); }) {}
+        : owner(workload),
+          // It begins a page: how pieces lie in pages is the seed's to say.
+          pages(std::move(*memory::Buffer::allocate(bytes + 2 * guard_bytes))),
+          memory(pages.data(), bytes + 2 * guard_bytes),
+          next([this] { owner.begin(*this); }) {
+        std::ranges::fill(memory, garbage);
+    }
 
     Workload& owner;
-    std::vector<std::byte> memory;
+    memory::Buffer pages;
+    std::span<std::byte> memory;
     std::vector<Segment> segments;
     Bio bio;
     std::uint64_t number = 0;  // of the operation
@@ -49,7 +57,7 @@ struct Workload::Slot {
     Timer next;
 
     [[nodiscard]] std::span<std::byte> data() {
-        return std::span(memory).subspan(guard_bytes, count * owner.model_.block_bytes());
+        return memory.subspan(guard_bytes, count * owner.model_.block_bytes());
     }
     [[nodiscard]] std::string what() const {
         return fmt::format("{} operation {}: {} of {} blocks at {}", owner.name_, number, to_string(bio.op), count,
@@ -220,7 +228,7 @@ void Workload::check_memory(Slot& slot) {
     if (hash != hash_of(slot.memory)) {
         ADD_FAILURE() << slot.what() << ": its memory was changed after it had ended\n" << scene_.story();
     }
-    const std::span memory(slot.memory);
+    const std::span<const std::byte> memory = slot.memory;
     const auto untouched = [](std::byte byte) { return byte == garbage; };
     if (!std::ranges::all_of(memory.first(guard_bytes), untouched) ||
         !std::ranges::all_of(memory.subspan(guard_bytes + slot.data().size()), untouched)) {

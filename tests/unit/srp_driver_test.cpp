@@ -103,7 +103,9 @@ TEST(SrpDriver, DataOfEverySizeComeBack) {
 
 TEST(SrpDriver, EightMebibytesOfScatteredPagesAreOneCommand) {
     SrpPair pair;
-    write_and_read_back(pair, 0, 1, 512, 4096);  // takes the unit attention of a new nexus
+    // The login for I/O is a new nexus, not the scan's: its first command takes its unit attention, and is sent again.
+    write_and_read_back(pair, 0, 1, 512, 4096);
+    EXPECT_EQ(pair.initiator->counters().commands, 3u);
     const auto before = pair.initiator->counters().commands;
     write_and_read_back(pair, 0, 2048, 4096, 8192);
     EXPECT_EQ(pair.initiator->counters().commands - before, 2u);

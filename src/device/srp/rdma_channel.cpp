@@ -135,6 +135,7 @@ void RdmaChannel::end(const char* why) noexcept {
     for (const auto& nexus : nexuses_) {
         if (nexus) nexus->drop_cancelled();
     }
+    lingers_ = used_ > 0;
 }
 
 void RdmaChannel::settle() noexcept {

@@ -19,6 +19,7 @@
 
 #include <mqblk/error.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -55,6 +56,8 @@ class RdmaChannel final : public Poller, private fabric::rdma::QueuePairHandler 
     /// Answers the login. The error says what is missing.
     [[nodiscard]] Result<> accept();
     void reject(wire::srp::RejectReason) noexcept;
+    /// It has ended, and commands of it may still change the disk. Any thread.
+    [[nodiscard]] bool lingers() const noexcept { return lingers_.load(); }
     /// Ends it: no answer goes out any more, and when nothing is outstanding the target destroys it. Idempotent.
     void end(const char* why) noexcept;
     /// Ends what the order names of what is here now, and drops its token when that has happened.
@@ -162,6 +165,7 @@ class RdmaChannel final : public Poller, private fabric::rdma::QueuePairHandler 
     std::uint32_t owed_credits_ = 0;
     bool request_open_ = false;  // one of the target's is unanswered
     bool established_ = false, ending_ = false, retired_ = false;
+    std::atomic<bool> lingers_{false};
     struct PendingOrder {
         AbortOrder order;
         std::uint64_t before;  // commands with lower numbers

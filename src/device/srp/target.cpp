@@ -90,6 +90,11 @@ std::expected<LoginGrant, RejectReason> Target::decide(const LoginReq& request) 
     if (channels_.size() >= options_.max_connections) return std::unexpected(RejectReason::insufficient_resources);
     const auto present = std::ranges::count_if(
         channels_, [&](const auto& entry) { return entry.second->initiator() == request.initiator_port; });
+    // What its initiator sends again must not be overtaken by what it lost: it comes back when that has ended.
+    const bool lingers = std::ranges::any_of(channels_, [&](const auto& entry) {
+        return entry.second->lingers() && entry.second->initiator() == request.initiator_port;
+    });
+    if (lingers) return std::unexpected(RejectReason::insufficient_resources);
     return decide_login(request, options_.login, static_cast<unsigned>(present));
 }
 

@@ -113,6 +113,8 @@ Result<> Channel::take_login(std::span<const std::byte> private_data) {
     immediate_ = options_.use_imm_data && (answer->rsp_flags & flag_immediate) != 0;
     credits_ = 0;
     add_credits(answer->req_lim_delta);
+    if (credits_ < least_credits)
+        return refuse("it grants too few credits; a command takes one, and one is kept for aborts");
     receive_stride_ = (std::min<std::uint32_t>(answer->max_ti_iu_len, longest_answer) + 63) & ~63u;
     auto memory = memory::Buffer::allocate(std::size_t{receives_} * receive_stride_);
     if (!memory) return std::unexpected(memory.error());
@@ -195,7 +197,8 @@ unsigned Channel::poll() noexcept {
     unsigned seen = 0;
     for (unsigned count = 1; count != 0 && seen < 256 && !fault_; seen += count) {
         count = completions_->poll(batch);
-        for (unsigned i = 0; i < count; ++i) {
+        // Once it is at fault, nothing more that it says is believed.
+        for (unsigned i = 0; i < count && !fault_; ++i) {
             const rdma::WorkCompletion& each = batch[i];
             if (each.status != rdma::WorkStatus::success) {
                 if (each.status != rdma::WorkStatus::flushed)
@@ -204,6 +207,7 @@ unsigned Channel::poll() noexcept {
                 received(static_cast<unsigned>(each.id & ~receive_id), each.bytes);
             } else if (each.op == rdma::WorkOp::send) {
                 sending_[each.id] = false;
+                more_ = true;
             }
         }
     }

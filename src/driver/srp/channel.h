@@ -66,13 +66,14 @@ class Channel final : private fabric::rdma::QueuePairHandler {
 
     /// Returns how much happened.
     unsigned poll() noexcept;
-    [[nodiscard]] bool prepare_sleep() noexcept { return completions_ == nullptr || completions_->arm(); }
+    [[nodiscard]] bool prepare_sleep() noexcept { return !fault_ && (completions_ == nullptr || completions_->arm()); }
 
     /// The owner finds it at fault: channel_lost() comes from the next poll().
     void break_off(std::string why) noexcept;
 
   private:
     static constexpr unsigned reply_slots = 4;
+    static constexpr std::int64_t least_credits = 2;  ///< of a login: one for a command, one for task management
 
     void resolved() noexcept override;
     void accepted(std::span<const std::byte> private_data) noexcept override;

@@ -22,6 +22,8 @@ using namespace wire::srp;
 
 namespace {
 
+constexpr auto busy_status = static_cast<std::uint8_t>(wire::scsi::Status::busy);
+
 const Unit& unit_of(const Request& request) noexcept {
     return *static_cast<const Unit*>(block::disk_of(request.device()).driver_data);
 }
@@ -81,22 +83,29 @@ Issue IoQueue::queue(Request& request, bool) noexcept {
         request.status = phase_ == Phase::failing ? Status::transport : Status::removed;
         return Issue::done;
     }
-    if (phase_ != Phase::live || waiting_first_ != nullptr) [[unlikely]]
-        return not_now();
+    if (phase_ != Phase::live) [[unlikely]] {
+        refused_ = true;
+        return Issue::busy;
+    }
     Context& context = request.payload<Context>();
     context.done_bytes = 0;
     context.retries = context.resets = 0;
     context.late = context.cancelled = false;
-    switch (send(request, context)) {
-        case Sent::yes:
-            return Issue::accepted;
-        case Sent::not_now:
-            return not_now();
-        case Sent::never:
-            break;
+    const Sent sent = waiting_first_ == nullptr ? send(request, context) : Sent::not_now;
+    if (sent == Sent::yes) [[likely]]
+        return Issue::accepted;
+    if (sent == Sent::never) {
+        request.status = Status::io_error;
+        return Issue::done;
     }
-    request.status = Status::io_error;
-    return Issue::done;
+    if (on_wire_ != 0 && waiting_first_ == nullptr) {
+        refused_ = true;
+        return Issue::busy;
+    }
+    // Nothing that is out will bring the next chance: it waits here, where its time runs.
+    wait_to_send(request, context, false);
+    look_again();
+    return Issue::accepted;
 }
 
 std::uint64_t IoQueue::tag_of(const Request& request) const noexcept {
@@ -134,7 +143,8 @@ void IoQueue::put_descriptors(unsigned slot, std::uint32_t count, std::uint64_t 
         to.bytes += sizeof(Descriptor);
         return;
     }
-    const std::uint32_t in_unit = std::min(count, descriptors_in_unit());
+    const std::uint32_t room = (channel_->unit_bytes() - indirect_unit_bytes(0)) / sizeof(Descriptor);
+    const std::uint32_t in_unit = std::min({count, room, options_.cmd_sg_entries});
     const IndirectHeader header{.table = channel_->mapper().describe_table(slot, count),
                                 .data_bytes = static_cast<std::uint32_t>(bytes)};
     to.format = DescriptorFormat::indirect;
@@ -259,6 +269,11 @@ void IoQueue::ended(Request& request, Context& context, const RspView& view) noe
     if (context.cancelled) return finish(request, context, cancel_status_);
     Answer answer = judge(rsp.status, {reinterpret_cast<const std::uint8_t*>(view.sense.data()), view.sense.size()});
     if (view.code && *view.code != ResponseCode::success) answer = {};
+    // Linux's target says BUSY, others that the request's fields are invalid.
+    if (context.external && (view.code == ResponseCode::invalid_fields || rsp.status == busy_status)) {
+        learn_no_external();
+        return wait_to_send(request, context, false);
+    }
     const bool is_short = (rsp.flags & data_in_underflow) != 0    ? rsp.data_in_res_cnt != 0u
                           : (rsp.flags & data_out_underflow) != 0 ? rsp.data_out_res_cnt != 0u
                                                                   : false;
@@ -266,30 +281,32 @@ void IoQueue::ended(Request& request, Context& context, const RspView& view) noe
     switch (answer.verdict) {
         case Verdict::good:
             if (carries_data(request.op) && (context.done_bytes += context.sent_bytes) < request.data_bytes())
-                return wait_to_send(request, context, false);
+                return send_again(request, context, false);
             return finish(request, context, Status::ok);
         case Verdict::busy:
-            if (context.external) return refused_external(request, context);
-            [[fallthrough]];
         case Verdict::again:
             if (context.retries >= max_retries) break;
             ++context.retries;
-            return wait_to_send(request, context, answer.verdict == Verdict::busy);
+            return send_again(request, context, answer.verdict == Verdict::busy);
         case Verdict::error:
             break;
     }
     finish(request, context, answer.status);
 }
 
+/// Unless its time has passed.
+void IoQueue::send_again(Request& request, Context& context, bool pause) noexcept {
+    if (context.late) return finish(request, context, Status::timed_out);
+    wait_to_send(request, context, pause);
+}
+
 /// The safety valve: from now on requests are cut to what fits a command.
-void IoQueue::refused_external(Request& request, Context& context) noexcept {
-    if (!session_->no_external.exchange(true)) {
-        log_warning(
-            fmt::format("{}: the SRP target does not fetch descriptor tables that do not fit a command; larger "
-                        "requests go in several commands from now on (allow_ext_sg=0 says so from the start)",
-                        session_->address.to_string()));
-    }
-    wait_to_send(request, context, false);
+void IoQueue::learn_no_external() noexcept {
+    if (session_->no_external.exchange(true)) return;
+    log_warning(
+        fmt::format("{}: the SRP target does not fetch descriptor tables that do not fit a command; larger "
+                    "requests go in several commands from now on (allow_ext_sg=0 says so from the start)",
+                    session_->address.to_string()));
 }
 
 void IoQueue::finish(Request& request, Context& context, Status status) noexcept {

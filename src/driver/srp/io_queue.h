@@ -31,7 +31,7 @@ struct Context {
     std::uint8_t retries = 0;  ///< after an answer
     std::uint8_t resets = 0;   ///< connections that it was lost with
     bool external = false;     ///< its table does not fit its command
-    bool late = false;         ///< its abort was begun
+    bool late = false;         ///< its abort is out, or waits for its turn
     bool cancelled = false;
 };
 
@@ -61,6 +61,7 @@ class IoQueue final : public block::HardwareQueue, private ChannelEvents {
         given_up,
     };
     static constexpr std::uint64_t task_tag_bit = 0x80000000;  ///< of tags of task management
+    static constexpr std::uint32_t no_tag = ~0u;
     enum class Sent : std::uint8_t { yes, not_now, never };
 
     // Data path.
@@ -75,7 +76,8 @@ class IoQueue final : public block::HardwareQueue, private ChannelEvents {
     [[nodiscard]] bool external_allowed() const noexcept;
     void answered(const wire::srp::RspView&) noexcept override;
     void ended(block::Request&, Context&, const wire::srp::RspView&) noexcept;
-    void refused_external(block::Request&, Context&) noexcept;
+    void learn_no_external() noexcept;
+    void send_again(block::Request&, Context&, bool pause) noexcept;
     void finish(block::Request&, Context&, Status) noexcept;
     [[nodiscard]] std::uint64_t tag_of(const block::Request&) const noexcept;
 
@@ -88,8 +90,9 @@ class IoQueue final : public block::HardwareQueue, private ChannelEvents {
     void wait_to_send(block::Request&, Context&, bool pause) noexcept;
     void take_from_waiting(const block::Request&) noexcept;
     void send_waiting() noexcept;
-    [[nodiscard]] block::Issue not_now() noexcept;
+    void look_again() noexcept;
     void end_all(Status) noexcept;
+    void abort_late() noexcept;
     [[nodiscard]] bool send_abort(block::Request&) noexcept;
     void abort_answered(const wire::srp::RspView&) noexcept;
     void forget_abort() noexcept;
@@ -108,8 +111,8 @@ class IoQueue final : public block::HardwareQueue, private ChannelEvents {
     bool paused_ = false;
     block::Request* waiting_first_ = nullptr;
     block::Request* waiting_last_ = nullptr;
-    block::Request* abort_ = nullptr;  ///< the reserved request of one that is out
-    std::uint32_t aborted_tag_ = 0;
+    block::Request* abort_ = nullptr;     ///< the reserved request of one that is out
+    std::uint32_t aborted_tag_ = no_tag;  ///< of the command that it is for, while that is out
     std::uint16_t aborted_generation_ = 0;
     Status cancel_status_ = Status::aborted;
     Timer connect_, loss_, pause_, abort_timer_, starved_, cancel_;

@@ -31,14 +31,17 @@ IoQueue::IoQueue(std::shared_ptr<Session> session, unsigned index, block::Queue&
           send_waiting();
       }),
       abort_timer_([this] {
-          if (channel_ != nullptr) channel_->break_off("an abort was not answered in time");
+          if (channel_ != nullptr) channel_->break_off("a late command could not be aborted in time");
       }),
       starved_([this] {
           if (channel_ != nullptr && phase_ == Phase::live && on_wire_ == 0 && !channel_->has_credit())
               channel_->break_off("the target has given no credits for too long");
       }),
       cancel_([this] {
-          if (channel_ != nullptr && on_wire_ != 0) channel_->break_off("commands that nobody wants are not answered");
+          bool unwanted = false;
+          queue_.for_each_in_flight(
+              [&](Request& request) noexcept { unwanted |= request.payload<Context>().cancelled; });
+          if (channel_ != nullptr && unwanted) channel_->break_off("commands that nobody wants are not answered");
       }) {
     queue_.keep_polling(true);
     loss_.arm(reactor_, lost_since_ + options_.fast_io_fail_tmo);
@@ -79,9 +82,8 @@ void IoQueue::channel_lost(const Error& why) noexcept {
         Context& context = request.payload<Context>();
         if (context.state != Context::State::sent) return;
         if (context.cancelled) return finish(request, context, cancel_status_);
-        if (context.late && context.external) session_->no_external.store(true);
+        if (context.late && context.external) learn_no_external();
         if (context.late && !context.external) return finish(request, context, Status::timed_out);
-        context.late = false;
         if (++context.resets > max_resets) return finish(request, context, Status::transport);
         session_->counters.requeued.fetch_add(1, std::memory_order_relaxed);
         wait_to_send(request, context, false);
@@ -127,26 +129,27 @@ bool IoQueue::prepare_sleep() noexcept {
     return channel_ == nullptr || channel_->prepare_sleep();
 }
 
-Issue IoQueue::not_now() noexcept {
-    refused_ = true;
-    if (phase_ == Phase::live && waiting_first_ == nullptr && on_wire_ == 0) {
-        // Nothing that is out will bring the next chance.
-        if (!channel_->has_credit()) {
-            if (!starved_.armed()) starved_.arm(reactor_, reactor_.now() + options_.timeout);
-        } else if (!pause_.armed()) {
-            pause_.arm(reactor_, reactor_.now() + busy_pause);
-        }
+/// Nothing could be sent. What is out brings the next chance; or else a credit, soon enough that who waits is served by
+/// another connection in his time; or else time, when it was the device that had nothing left.
+void IoQueue::look_again() noexcept {
+    if (on_wire_ != 0) return;
+    if (!channel_->has_credit()) {
+        if (!starved_.armed()) starved_.arm(reactor_, reactor_.now() + options_.timeout / 2);
+    } else if (!pause_.armed()) {
+        pause_.arm(reactor_, reactor_.now() + busy_pause);
     }
-    return Issue::busy;
 }
 
 void IoQueue::may_send() noexcept {
     if (channel_->has_credit()) starved_.cancel();
+    if (abort_ == nullptr && abort_timer_.armed()) abort_late();
     send_waiting();
 }
 
 void IoQueue::wait_to_send(Request& request, Context& context, bool pause) noexcept {
     context.state = Context::State::waiting;
+    context.late = false;
+    if (aborted_tag_ == request.tag) aborted_tag_ = no_tag;  // an abort of what was out before is not one of this
     context.next = nullptr;
     (waiting_last_ != nullptr ? waiting_last_->payload<Context>().next : waiting_first_) = &request;
     waiting_last_ = &request;
@@ -171,10 +174,7 @@ void IoQueue::send_waiting() noexcept {
         Request& request = *waiting_first_;
         Context& context = request.payload<Context>();
         const Sent sent = send(request, context);
-        if (sent == Sent::not_now) {
-            if (on_wire_ == 0 && !pause_.armed()) pause_.arm(reactor_, reactor_.now() + busy_pause);
-            return;
-        }
+        if (sent == Sent::not_now) return look_again();
         waiting_first_ = context.next;
         if (waiting_first_ == nullptr) waiting_last_ = nullptr;
         if (sent == Sent::never) finish(request, context, Status::io_error);
@@ -191,10 +191,24 @@ Expired IoQueue::timeout(Request& request) noexcept {
         finish(request, context, Status::timed_out);
         return Expired::ended;
     }
-    if (abort_ != nullptr) return Expired::extend;  // its turn comes, or the connection ends
+    // Its abort is sent when it is its turn, and ends it, or the connection does. It may be sent again then: its timer
+    // goes on.
     context.late = true;
-    if (!send_abort(request)) channel_->break_off("a command is late, and its abort cannot be sent");
-    return Expired::ended;
+    abort_late();
+    return Expired::extend;
+}
+
+/// The next one of the late commands. One abort is out at a time.
+void IoQueue::abort_late() noexcept {
+    if (abort_ != nullptr) return;
+    Request* next = nullptr;
+    queue_.for_each_in_flight([&](Request& request) noexcept {
+        const Context& context = request.payload<Context>();
+        if (next == nullptr && context.state == Context::State::sent && context.late) next = &request;
+    });
+    if (next == nullptr) return abort_timer_.cancel();
+    // Without a credit, or memory to send it from, it may be able to go before the time is up.
+    if (!send_abort(*next) && !abort_timer_.armed()) abort_timer_.arm(reactor_, reactor_.now() + options_.task_bound);
 }
 
 bool IoQueue::send_abort(Request& request) noexcept {
@@ -227,23 +241,30 @@ void IoQueue::forget_abort() noexcept {
     if (abort_ == nullptr) return;
     queue_.free_reserved(*abort_);
     abort_ = nullptr;
+    aborted_tag_ = no_tag;
 }
 
 void IoQueue::abort_answered(const RspView& view) noexcept {
     if (abort_ == nullptr || view.rsp.tag.value() != (tag_of(*abort_) | task_tag_bit)) return;
-    forget_abort();
     Request* const request = queue_.find(aborted_tag_, aborted_generation_, 0xffff);
-    if (request == nullptr || request->payload<Context>().state != Context::State::sent) return;
+    forget_abort();
+    // It may have been answered in the meantime.
+    if (request == nullptr || request->payload<Context>().state != Context::State::sent) return abort_late();
     if (view.code.value_or(ResponseCode::success) != ResponseCode::success)
         return channel_->break_off("the target could not abort a late command");
     Context& context = request->payload<Context>();
     --on_wire_;
     channel_->mapper().unmap(channel_->queue_pair(), request->tag);
-    if (context.cancelled) return finish(*request, context, cancel_status_);
-    if (!context.external) return finish(*request, context, Status::timed_out);
-    // A target may drop what it cannot fetch the table of.
-    context.late = false;
-    refused_external(*request, context);
+    if (context.cancelled) {
+        finish(*request, context, cancel_status_);
+    } else if (context.external) {
+        // A target may drop what it cannot fetch the table of.
+        learn_no_external();
+        wait_to_send(*request, context, false);
+    } else {
+        finish(*request, context, Status::timed_out);
+    }
+    abort_late();
 }
 
 void IoQueue::cancel_all(Status status) noexcept {

@@ -70,7 +70,10 @@ InProcessQueuePair::~InProcessQueuePair() {
 }
 
 void InProcessQueuePair::begin(bool listened) {
-    link_->tell(0, [listened](InProcessQueuePair& self) {
+    // Nothing travels for this: it cannot be lost.
+    reactor_.post([link = link_, listened] {
+        if (link->ends[0] == nullptr) return;
+        InProcessQueuePair& self = *link->ends[0];
         if (listened) return self.handler_->resolved();
         self.state_ = State::error;
         self.handler_->failed(
