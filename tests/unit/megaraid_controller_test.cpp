@@ -357,5 +357,35 @@ TEST(MegaraidController, RefusesWhatItCannotBe) {
     EXPECT_NE(refused({}, std::move(parts)).find("there are 256"), std::string::npos);
 }
 
+// What a disk has less than the host has room for: nothing of what lies in the model's memory behind it goes there.
+TEST(MegaraidController, NoMoreIsGivenThanTheDiskHad) {
+    MrHost host;
+    ASSERT_TRUE(host.start());
+    fill(host.data(), 64 << 10, 0x5a);
+    ASSERT_EQ(host.run_disk(scsi::build_write(0, 64), 0, 32 << 10).status, mrw::MfiStatus::ok);
+    std::memset(host.data(1 << 20), 0xaa, 32 << 10);
+    const MrDone done = host.run_disk(scsi::build_inquiry(0xffff), 0, 32 << 10, 1 << 20);
+    EXPECT_EQ(done.bytes, 74u);
+    for (std::size_t i = 74; i < 32 << 10; ++i) ASSERT_EQ(host.data(1 << 20)[i], std::byte{0xaa}) << i;
+}
+
+TEST(MegaraidController, DisksOfOneNameHaveSerialNumbersOfTheirOwn) {
+    MrHost host;
+    ASSERT_TRUE(host.start());
+    std::set<std::string> serials;
+    for (const auto& target : host.controller().topology().targets()) serials.insert(target->unit->serial());
+    EXPECT_EQ(serials.size(), host.controller().topology().targets().size());
+}
+
+// An INIT that comes while the controller works is refused, and the reply queues stay as they are.
+TEST(MegaraidController, ASecondInitChangesNothing) {
+    MrHost host;
+    ASSERT_TRUE(host.start());
+    EXPECT_EQ(host.post_init(host.ioc_init()), mrw::MfiStatus::wrong_state);
+    for (unsigned i = 0; i < 3; ++i)
+        EXPECT_EQ(host.run_disk(scsi::build_read(0, 8), 0, 4096).status, mrw::MfiStatus::ok);
+    EXPECT_EQ(host.state(), mrw::State::operational);
+}
+
 }  // namespace
 }  // namespace mqblk::test

@@ -93,8 +93,11 @@ TEST(RaidMetadata, WhatContradictsItselfIsRefused) {
         std::uint8_t value;
     };
     // Level, data, parity, member, chunk (no power of two, too large), slots, slot size, stripes, data offset, region,
-    // member size, a state; all with a right checksum.
-    for (const Case each : {Case{48, 5},
+    // member size, a state; counts that would wrap; all with a right checksum.
+    for (const Case each : {Case{39, 0x41},
+                            {47, 0x41},
+                            {95, 0x80},
+                            {48, 5},
                             {48, 0},
                             {49, 2},
                             {49, 33},
@@ -139,6 +142,9 @@ TEST(RaidMetadata, IntentRoundTrip) {
         ASSERT_EQ(after->test(i), i == 12345 || i == Geometry::most_regions - 1) << i;
     bytes[100] ^= std::byte{1};
     EXPECT_FALSE(decode_intent(bytes));
+    block.sequence = std::uint64_t{1} << 63;
+    block.encode(bytes);
+    EXPECT_FALSE(decode_intent(bytes)) << "it would wrap";
 }
 
 TEST(RaidMetadata, JournalPiecesLieWithinTheArray) {
@@ -159,6 +165,8 @@ TEST(RaidMetadata, JournalPiecesLieWithinTheArray) {
         wrong.encode(bytes);
         return !decode_journal(bytes, g);
     };
+    EXPECT_TRUE(refused([](JournalHead& h) { h.sequence = std::uint64_t{1} << 63; }));
+    EXPECT_TRUE(refused([](JournalHead& h) { h.sequence = ~std::uint64_t{0}; }));
     EXPECT_TRUE(refused([&](JournalHead& h) { h.stripe = g.stripes; }));
     EXPECT_TRUE(refused([](JournalHead& h) { h.pieces[1].member = 10; }));
     EXPECT_TRUE(refused([](JournalHead& h) { h.pieces[1].member = 0; }));
@@ -186,6 +194,14 @@ TEST(RaidGeometry, EachStripeHasEachPlaceOnce) {
         }
         EXPECT_EQ(p_members.size(), g.members()) << "P takes turns";
     }
+}
+
+TEST(RaidGeometry, RegionsLargerThanTheArrayAreOne) {
+    Geometry g = sample().geometry;
+    g.region_stripes = std::uint64_t{1} << 60;
+    EXPECT_EQ(g.regions(), 1u);
+    g.region_stripes = ~std::uint64_t{0};
+    EXPECT_EQ(g.regions(), 1u);
 }
 
 TEST(RaidGeometry, WhatIsPlannedIsAccepted) {

@@ -35,7 +35,7 @@ struct Geometry {
     [[nodiscard]] std::uint32_t stripe_bytes() const noexcept { return data * chunk; }
     [[nodiscard]] std::uint64_t bytes() const noexcept { return stripes * stripe_bytes(); }
     [[nodiscard]] std::uint32_t regions() const noexcept {
-        return static_cast<std::uint32_t>((stripes + region_stripes - 1) / region_stripes);
+        return static_cast<std::uint32_t>((stripes - 1) / region_stripes + 1);
     }
 
     /// Which member has the chunk with this place in the code (Parity), in `stripe`.

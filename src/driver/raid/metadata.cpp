@@ -20,6 +20,9 @@ namespace {
 constexpr std::string_view superblock_magic = "mqblkRDA", intent_magic = "mqblkRDI", journal_magic = "mqblkRDJ";
 constexpr std::uint32_t format_version = 1;
 constexpr std::uint64_t most_member_bytes = std::uint64_t{1} << 60;
+/// Of events, epochs and sequence numbers: they grow by one at a time and come nowhere near, and arithmetic with them
+/// cannot wrap.
+constexpr std::uint64_t most_count = std::uint64_t{1} << 62;
 
 /// Common to the three.
 struct WireHead {
@@ -98,7 +101,7 @@ template <class Wire>
 bool unseal(ConstBlock from, std::string_view magic, Wire& wire) noexcept {
     std::memcpy(&wire, from.data(), sizeof wire);
     if (std::memcmp(wire.head.magic, magic.data(), magic.size()) != 0) return false;
-    if (wire.head.version != format_version) return false;
+    if (wire.head.version != format_version || wire.head.epoch > most_count) return false;
     const std::uint32_t crc = wire.head.crc;
     wire.head.crc = 0;
     return crc == Crc32c::of(&wire, sizeof wire);
@@ -117,7 +120,9 @@ bool sensible(unsigned level, const Geometry& g) noexcept {
     if (g.member_bytes > most_member_bytes || g.data_offset > g.member_bytes) return false;
     if (g.data_offset % Geometry::block != 0 || g.data_offset < Geometry::journal_offset) return false;
     if (g.stripes == 0 || g.stripes > (g.member_bytes - g.data_offset) / g.chunk) return false;
-    if (g.region_stripes == 0 || (g.stripes - 1) / g.region_stripes >= Geometry::most_regions) return false;
+    if (g.region_stripes == 0 || g.region_stripes > most_member_bytes ||
+        (g.stripes - 1) / g.region_stripes >= Geometry::most_regions)
+        return false;
     if (level == 0) return g.journal_slots == 0 && g.slot_bytes == 0;
     if (g.slot_bytes != Geometry::block + g.members() * g.chunk) return false;
     if (g.journal_slots < 2 || g.journal_slots > 1024) return false;
@@ -162,7 +167,7 @@ bool looks_like_superblock(ConstBlock from) noexcept {
 
 std::optional<Superblock> decode_superblock(ConstBlock from) noexcept {
     WireSuperblock wire;
-    if (!unseal(from, superblock_magic, wire)) return std::nullopt;
+    if (!unseal(from, superblock_magic, wire) || wire.events > most_count) return std::nullopt;
     Superblock result;
     copy_head(wire.head, result.uuid, result.epoch);
     result.events = wire.events;
@@ -201,7 +206,7 @@ void IntentBlock::encode(Block to) const noexcept {
 
 std::optional<IntentBlock> decode_intent(ConstBlock from) noexcept {
     WireIntent wire;
-    if (!unseal(from, intent_magic, wire)) return std::nullopt;
+    if (!unseal(from, intent_magic, wire) || wire.sequence > most_count) return std::nullopt;
     IntentBlock result;
     copy_head(wire.head, result.uuid, result.epoch);
     result.sequence = wire.sequence;
@@ -230,7 +235,7 @@ void JournalHead::encode(Block to) const noexcept {
 
 std::optional<JournalHead> decode_journal(ConstBlock from, const Geometry& geometry) noexcept {
     WireJournal wire;
-    if (!unseal(from, journal_magic, wire)) return std::nullopt;
+    if (!unseal(from, journal_magic, wire) || wire.sequence > most_count) return std::nullopt;
     JournalHead result;
     copy_head(wire.head, result.uuid, result.epoch);
     result.sequence = wire.sequence;
