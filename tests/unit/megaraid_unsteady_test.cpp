@@ -157,7 +157,7 @@ TEST_P(MegaraidOtherDisk, GetsNothingOfWhatWasForTheFirst) {
         DiskUser user(first);
         auto data = test::pattern(io_bytes, 7);
         ASSERT_EQ(user.write(0, data), Status::ok);
-        world.on_model([](device::megaraid::Controller& model) { model.fault(true); });
+        world.on_model([](device::megaraid::Controller& model) { model.fault(false); });
         EXPECT_EQ(user.write(0, data), Status::removed);
         EXPECT_TRUE(first->removed());
     }
