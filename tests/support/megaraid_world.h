@@ -33,10 +33,12 @@ struct MegaraidWorldOptions {
     std::function<std::shared_ptr<Device>(std::size_t)> make_disk{};  ///< instead of memory
     /// What the function says of itself instead.
     std::function<void(pci::FunctionSpec&)> change_spec{};
+    /// Another in front of it.
+    std::function<std::unique_ptr<pci::Model>(std::unique_ptr<pci::Model>)> wrap{};
 };
 
 /// A model that says other things of itself.
-class OtherSpec final : public pci::Model {
+class OtherSpec : public pci::Model {
   public:
     OtherSpec(std::unique_ptr<pci::Model> model, pci::FunctionSpec spec)
         : model_(std::move(model)), spec_(std::move(spec)) {}
@@ -93,6 +95,7 @@ class MegaraidWorld {
                 options_.change_spec(spec);
                 model = std::make_unique<OtherSpec>(std::move(model), std::move(spec));
             }
+            if (options_.wrap) model = options_.wrap(std::move(model));
             auto in_process = pci::make_in_process(std::move(model), thread_->reactor(), options_.function);
             if (in_process) {
                 function = std::move(*in_process);

@@ -149,7 +149,11 @@ class Controller {
     [[nodiscard]] Task<Result<Outcome>> ask(const char* what, std::uint32_t opcode, wire::megaraid::Mailbox mailbox,
                                             std::uint32_t bytes);
     [[nodiscard]] Task<void> take_present(Kind kind, std::vector<std::uint16_t> ids);
-    [[nodiscard]] Task<bool> ask_unit(Unit& unit);
+    enum class Asked : std::uint8_t { usable, unusable, another };
+    [[nodiscard]] Task<Asked> ask_unit(Unit& unit);
+    [[nodiscard]] Task<bool> ask_identity(const Unit& unit);
+    [[nodiscard]] Task<void> check_taken();
+    void remove_unit(Unit& unit);
     [[nodiscard]] Task<void> ask_pages(const Unit& unit, UnitFacts& facts);
     [[nodiscard]] Task<Outcome> ask_scsi(const Unit& unit, wire::scsi::Cdb cdb, std::uint32_t bytes);
     void update_device(Unit& unit);

@@ -86,7 +86,9 @@ Task<Result<>> Controller::try_reset() {
     if (auto taken = take_limits(limits); !taken) co_return taken;
     if (auto initialized = co_await initialize(); !initialized) co_return initialized;
     if (auto read = co_await read_controller_info(); !read) co_return read;
-    co_return co_await read_maps();
+    if (auto read = co_await read_maps(); !read) co_return read;
+    co_await check_taken();
+    co_return Result<>{};
 }
 
 bool Controller::reset_permitted() const noexcept {

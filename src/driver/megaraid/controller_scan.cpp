@@ -209,7 +209,7 @@ const char* Controller::why_empty() const {
 
 Unit* Controller::find_unit(Kind kind, unsigned id) const noexcept {
     for (const auto& unit : units_)
-        if (unit->kind() == kind && unit->id() == id) return unit.get();
+        if (unit->kind() == kind && unit->id() == id && !unit->retired) return unit.get();
     return nullptr;
 }
 
@@ -227,25 +227,50 @@ Unit& Controller::unit_for(Kind kind, std::uint16_t id) {
 }
 
 Task<void> Controller::take_present(Kind kind, std::vector<std::uint16_t> ids) {
-    std::vector<std::shared_ptr<Device>> gone;
-    for (const auto& unit : units_) {
-        if (unit->kind() != kind || !unit->present || std::ranges::find(ids, unit->id()) != ids.end()) continue;
-        const std::lock_guard lock(mutex_);
-        unit->present = unit->known = false;
-        if (auto device = unit->device.lock()) gone.push_back(std::move(device));
-        unit->device.reset();
-    }
-    for (const auto& device : gone) device->remove();
-    let_go(std::move(gone));
+    for (const auto& unit : units_)
+        if (unit->kind() == kind && unit->present && std::ranges::find(ids, unit->id()) == ids.end())
+            remove_unit(*unit);
     std::ranges::sort(ids);  // some firmware tells the newest first
     for (const std::uint16_t id : ids) {
-        Unit& unit = unit_for(kind, id);
-        if (!co_await ask_unit(unit)) continue;
+        Unit* unit = &unit_for(kind, id);
+        Asked asked = co_await ask_unit(*unit);
+        if (asked == Asked::another) {
+            remove_unit(*unit);
+            unit = &unit_for(kind, id);
+            asked = co_await ask_unit(*unit);
+        }
+        if (asked != Asked::usable) continue;
         {
             const std::lock_guard lock(mutex_);
-            unit.present = unit.known = true;
+            unit->present = unit->known = true;
         }
-        update_device(unit);
+        update_device(*unit);
+    }
+}
+
+/// Its device, if somebody has one, is removed. One that was ever taken is never anything else.
+void Controller::remove_unit(Unit& unit) {
+    std::shared_ptr<Device> device;
+    hold();
+    {
+        const std::lock_guard lock(mutex_);
+        unit.present = unit.known = false;
+        unit.retired = unit.taken;
+        device = unit.device.lock();
+        unit.device.reset();
+    }
+    release();
+    if (device == nullptr) return;
+    device->remove();
+    let_go({std::move(device)});
+}
+
+/// After a reset, before anything is sent again: what was begun with one disk does not go to another.
+Task<void> Controller::check_taken() {
+    for (std::size_t i = 0; i < units_.size() && !stopping_ && reset_why_ == nullptr; ++i) {
+        Unit& unit = *units_[i];
+        if (!unit.present || unit.device.expired()) continue;
+        if (co_await ask_identity(unit)) remove_unit(unit);
     }
 }
 

@@ -18,6 +18,7 @@ namespace {
 constexpr Duration start_step = std::chrono::microseconds(100), longest_start_step = std::chrono::milliseconds(20);
 constexpr Duration idle_bound = std::chrono::seconds(10);
 constexpr std::size_t work_bytes = 16384;
+constexpr unsigned most_changes = 64;  ///< of state on the way to ready, which takes about ten
 constexpr unsigned fewest_commands = reserved_tags + 4;
 
 /// Waits that begin short: a model needs no time, a card seconds.
@@ -39,8 +40,10 @@ Task<Result<>> Controller::wait_until_idle() {
     co_return Result<>{};
 }
 
+/// A state that changes is progress only so often: firmware that goes round in circles is given up.
 Task<Result<>> Controller::bring_to_ready(bool resetting) {
-    for (;;) {
+    const Time end = reactor_.now() + options_.ready_bound;
+    for (unsigned changes = 0;; ++changes) {
         const std::uint32_t pad = bar_.read32(reg::scratch_pad);
         if (function_->lost())
             co_return fail(Errc::not_found,
@@ -48,6 +51,11 @@ Task<Result<>> Controller::bring_to_ready(bool resetting) {
         const State state = state_of(pad);
         const BringUp what = bring_up(state, resetting);
         if (what.step == Step::done) co_return Result<>{};
+        if (changes >= most_changes || reactor_.now() >= end || stopping_)
+            co_return fail(Errc::timed_out,
+                           fmt::format("{}: the firmware changes its state without getting ready, and is in state {}; "
+                                       "power-cycle it",
+                                       name(), to_string(state)));
         if (what.step == Step::fail) {
             if (state == State::fault && !resetting && reset_permitted()) {
                 resetting = true;
@@ -62,9 +70,9 @@ Task<Result<>> Controller::bring_to_ready(bool resetting) {
             bar_.write32(registers_.doorbell, what.doorbell);
             if (auto idle = co_await wait_until_idle(); !idle) co_return idle;
         }
-        const Time bound = reactor_.now() + options_.state_bound;
+        const Time bound = std::min(end, reactor_.now() + options_.state_bound);
         Duration step = start_step;
-        while (bar_.read32(reg::scratch_pad) == pad) {
+        do {
             if (reactor_.now() >= bound || stopping_)
                 co_return fail(Errc::timed_out,
                                fmt::format("{}: the firmware does not leave state {}; power-cycle it, or try again "
@@ -72,7 +80,7 @@ Task<Result<>> Controller::bring_to_ready(bool resetting) {
                                            name(), to_string(state)));
             co_await sleep(step);
             step = next_step(step);
-        }
+        } while (state_of(bar_.read32(reg::scratch_pad)) == state);
     }
 }
 

@@ -43,6 +43,12 @@ T load(const std::byte* from) noexcept {
     return value;
 }
 
+std::string serial_of(const std::byte* page) {
+    const auto header = load<scsi::VpdHeader>(page);
+    return text_of({reinterpret_cast<const std::uint8_t*>(page) + sizeof header,
+                    std::min<std::size_t>(header.bytes, most_serial_bytes)});
+}
+
 bool has_page(std::span<const std::uint8_t> pages, std::uint8_t page) noexcept {
     return std::ranges::find(pages, page) != pages.end();
 }
@@ -98,12 +104,29 @@ Task<Outcome> Controller::ask_scsi(const Unit& unit, scsi::Cdb cdb, std::uint32_
     co_return outcome;
 }
 
-/// False: it is there and cannot be used.
-Task<bool> Controller::ask_unit(Unit& unit) {
+/// Whether what is known of it is of another one: its block size and its serial number never change.
+Task<bool> Controller::ask_identity(const Unit& unit) {
+    const Outcome capacity =
+        co_await ask_scsi(unit, scsi::build_read_capacity_16(sizeof(scsi::Capacity16)), sizeof(scsi::Capacity16));
+    UnitFacts facts;
+    if (capacity.ok()) {
+        take_capacity(load<scsi::Capacity16>(work_.data()), facts);
+        if (facts.block_bytes != unit.facts.block_bytes) co_return true;
+    }
+    if (unit.facts.serial.empty()) co_return false;
+    const auto page = scsi::build_inquiry_page(scsi::vpd::unit_serial_number, page_bytes);
+    if (!(co_await ask_scsi(unit, page, page_bytes)).ok()) co_return false;
+    facts.serial = serial_of(work_.data());
+    co_return !facts.serial.empty() && facts.serial != unit.facts.serial;
+}
+
+Task<Controller::Asked> Controller::ask_unit(Unit& unit) {
+    if (unit.known && co_await ask_identity(unit)) co_return Asked::another;
     UnitFacts facts = unit.facts;
     const Outcome capacity =
         co_await ask_scsi(unit, scsi::build_read_capacity_16(sizeof(scsi::Capacity16)), sizeof(scsi::Capacity16));
     if (capacity.ok()) take_capacity(load<scsi::Capacity16>(work_.data()), facts);
+    if (unit.known && facts.block_bytes != unit.facts.block_bytes) co_return Asked::another;
     const bool usable = capacity.ok() && std::has_single_bit(facts.block_bytes) && facts.block_bytes >= sector_bytes &&
                         facts.block_bytes <= most_block_bytes && facts.blocks != 0 &&
                         facts.blocks <= (~std::uint64_t{0} >> 1) / facts.block_bytes;
@@ -111,7 +134,7 @@ Task<bool> Controller::ask_unit(Unit& unit) {
         if (!unit.present)
             log_warning(fmt::format("{}: {}/{} is left out: it does not say its capacity, or one that cannot be",
                                     name(), to_string(unit.kind()), unit.id()));
-        co_return false;
+        co_return Asked::unusable;
     }
     if (!unit.known) {
         if ((co_await ask_scsi(unit, scsi::build_inquiry(sizeof(scsi::InquiryData)), sizeof(scsi::InquiryData))).ok()) {
@@ -133,7 +156,7 @@ Task<bool> Controller::ask_unit(Unit& unit) {
         if (other_blocks) unit.block_shift = shift;
     }
     if (other_blocks) release();
-    co_return true;
+    co_return Asked::usable;
 }
 
 Task<void> Controller::ask_pages(const Unit& unit, UnitFacts& facts) {
@@ -146,9 +169,7 @@ Task<void> Controller::ask_pages(const Unit& unit, UnitFacts& facts) {
     }
     if (has_page(pages, scsi::vpd::unit_serial_number) &&
         (co_await ask_scsi(unit, page(scsi::vpd::unit_serial_number), page_bytes)).ok()) {
-        const auto header = load<scsi::VpdHeader>(work_.data());
-        facts.serial = text_of({reinterpret_cast<const std::uint8_t*>(work_.data()) + sizeof header,
-                                std::min<std::size_t>(header.bytes, most_serial_bytes)});
+        facts.serial = serial_of(work_.data());
     }
     if (has_page(pages, scsi::vpd::block_characteristics) &&
         (co_await ask_scsi(unit, page(scsi::vpd::block_characteristics), page_bytes)).ok()) {

@@ -75,6 +75,10 @@ Issue IoQueue::queue(Request& request, bool) noexcept {
     const GateLeave leave(gate_);
     if (closed || !up_to_date() || waiting_first_ != nullptr || controller_.given_up()) [[unlikely]]
         return not_taken(request);
+    if (unit_of(request).retired) [[unlikely]] {
+        request.status = Status::removed;
+        return Issue::done;
+    }
     Context& context = request.payload<Context>();
     if (carries_data(request.op) && !gather(request, memory_.space(), bounce_.get(), context.gathered)) [[unlikely]]
         return Issue::busy;

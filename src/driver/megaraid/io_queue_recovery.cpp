@@ -90,10 +90,15 @@ void IoQueue::send_waiting() noexcept {
     while (waiting_first_ != nullptr) {
         Request& request = *waiting_first_;
         Context& context = request.payload<Context>();
-        if (!take_index(request, context)) return;
+        const auto& unit = *static_cast<const Unit*>(block::disk_of(request.device()).driver_data);
+        if (!unit.retired && !take_index(request, context)) return;
         waiting_first_ = context.next;
         if (waiting_first_ == nullptr) waiting_last_ = nullptr;
-        send(request, context);
+        if (unit.retired) {
+            finish(request, context, Status::removed);
+        } else {
+            send(request, context);
+        }
     }
     queue_.restart();
 }

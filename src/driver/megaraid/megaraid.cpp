@@ -236,10 +236,22 @@ Result<std::shared_ptr<Device>> Adapter::device(Kind kind, unsigned id) {
     if (there) {
         block::Disk disk;
         auto details = controller.details();
-        controller.with_unit(kind, id, [&](Unit& unit) { disk = describe(unit, controller, std::move(details)); });
-        device = set_->add_disk(std::move(disk));
-        controller.with_unit(kind, id, [&](Unit& unit) { unit.device = device; });
-        return device;
+        const Unit* described = nullptr;
+        controller.with_unit(kind, id, [&](Unit& unit) {
+            unit.taken = true;
+            described = &unit;
+            disk = describe(unit, controller, std::move(details));
+        });
+        if (described != nullptr) {
+            device = set_->add_disk(std::move(disk));
+            bool same = false;
+            controller.with_unit(kind, id, [&](Unit& unit) {
+                same = &unit == described;
+                if (same) unit.device = device;
+            });
+            if (!same) device->remove();  // it went meanwhile
+            return device;
+        }
     }
     std::vector<std::string> names;
     for (const UnitName& unit : units()) names.push_back(fmt::format("{}/{}", to_string(unit.kind), unit.id));

@@ -21,6 +21,7 @@ struct Options {
 
     // Bounds, as Linux's driver has them; shorter ones are for tests.
     Duration state_bound = std::chrono::seconds(180);  ///< of one firmware state on the way to ready
+    Duration ready_bound = std::chrono::minutes(10);   ///< of all of them together
     Duration init_bound = std::chrono::seconds(60);    ///< of IOC INIT
     Duration dcmd_bound = std::chrono::seconds(180);   ///< of a management command
     Duration scsi_bound = std::chrono::seconds(10);    ///< of asking a disk about itself

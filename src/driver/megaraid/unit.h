@@ -33,7 +33,9 @@ struct Unit {
     Route route;
     unsigned block_shift = 0;  ///< of blocks over sectors; constant once known
     bool present = false;
-    bool known = false;  ///< it has been asked
+    bool known = false;    ///< it has been asked
+    bool taken = false;    ///< somebody has it open, or had
+    bool retired = false;  ///< gone while it was taken, for good: what comes back in its place is another Unit
     UnitFacts facts;
     std::weak_ptr<Device> device;  ///< if somebody has it open
 
