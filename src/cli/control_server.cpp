@@ -120,6 +120,7 @@ void wait_for_end(Signals& signals, ControlServer* control) {
         std::vector<pollfd> entries{{signals.fd(), POLLIN, 0}};
         if (control != nullptr) control->collect(entries);
         if (::poll(entries.data(), entries.size(), -1) < 0) continue;
+        const Signals::Bounded bounded;  // what a client asks for may take for ever: a device to be opened, say
         if (control != nullptr) control->serve(entries.data() + 1, entries.size() - 1);
     }
 }

@@ -64,7 +64,8 @@ class ControlServer {
 };
 
 class Signals;
-/// Until a signal comes, serves `control`, unless that is null.
+/// Until a signal comes, serves `control`, unless that is null. What a client asked for and does not end in
+/// Signals::Bounded::patience after the signal takes the process with it.
 void wait_for_end(Signals& signals, ControlServer* control);
 
 }  // namespace mqblk::cli

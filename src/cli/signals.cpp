@@ -20,6 +20,7 @@ std::atomic<int> caught_signal{0};
 std::atomic<int> signals_caught{0};
 std::atomic<int> most_signals{2};  // one more ends the process
 std::atomic<int> wake_descriptor{-1};
+std::atomic<bool> is_bounded{false};
 
 void tell_waiter() noexcept {
     const std::uint64_t one = 1;
@@ -32,8 +33,13 @@ void on_signal(int number) {
     const int saved = errno;
     if (signals_caught.fetch_add(1) >= most_signals.load()) ::_exit(128 + number);
     caught_signal.store(number);
+    if (is_bounded.load()) ::alarm(Signals::Bounded::patience);
     tell_waiter();
     errno = saved;
+}
+
+void on_alarm(int) {
+    if (is_bounded.load()) ::_exit(128 + caught_signal.load());
 }
 
 void handle_signals_with(void (*handler)(int)) noexcept {
@@ -55,6 +61,20 @@ Signals::Signals(Second second) {
 Signals::~Signals() {
     handle_signals_with(SIG_DFL);
     ::close(wake_descriptor.exchange(-1));
+}
+
+Signals::Bounded::Bounded() noexcept {
+    struct sigaction action{};
+    action.sa_handler = on_alarm;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, nullptr);
+    is_bounded = true;
+    if (caught() != 0) ::alarm(patience);
+}
+
+Signals::Bounded::~Bounded() {
+    is_bounded = false;
+    ::alarm(0);
 }
 
 int Signals::caught() noexcept {

@@ -28,6 +28,17 @@ class Signals {
     void wait(Duration time) noexcept;
     /// Ends a wait, now or the next one. Any thread.
     void wake() noexcept;
+    /// While one exists, what the main thread does may never end: a signal that comes or has come ends the process with
+    /// exit code 128 + its number if the object is still there `patience` later. One at a time, on the main thread.
+    class Bounded {
+      public:
+        static constexpr unsigned patience = 3;  ///< seconds
+        Bounded() noexcept;
+        ~Bounded();
+        Bounded(const Bounded&) = delete;
+        Bounded& operator=(const Bounded&) = delete;
+    };
+
     /// Readable once a signal came or wake() was called.
     [[nodiscard]] int fd() const noexcept;
 };

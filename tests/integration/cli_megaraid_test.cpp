@@ -13,8 +13,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -96,6 +98,21 @@ TEST_F(CliMegaraidControl, DisksComeAndGo) {
     EXPECT_GT(listed["counters"]["fast_path"], 0u);
     EXPECT_THAT(ctl({"list"}).out, HasSubstr("blocks of 512 bytes, pulled out"));
     EXPECT_EQ(server_->end(SIGTERM), 0);
+}
+
+/// The disk to be plugged belongs to a controller whose firmware keeps its driver waiting for minutes.
+TEST_F(CliMegaraidControl, ADiskThatDoesNotOpenDoesNotHoldTheProgramAtItsEnd) {
+    const std::string silent = dir_.file("silent");
+    Running other({"emulate", "megaraid", "--socket", silent, "--jbod", "ram://?size=8M", "--fault",
+                   "slow-dcmd,opcode=0x02010100,by=100s"});
+    ASSERT_EQ(other.wait_for_line("ready"), "ready") << other.output();
+    start({"megaraid", "--jbod", "ram://?size=8M"});
+    std::thread client([&] { EXPECT_NE(ctl({"plug", "megaraid+vfio-user://" + silent + "/pd/0"}).code, 0); });
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // should it come later, the program ends in order
+    const int code = server_->end(SIGTERM);
+    EXPECT_TRUE(code == 128 + SIGTERM || code == 0) << code;
+    client.join();
+    EXPECT_EQ(other.end(SIGTERM), 0);
 }
 
 TEST_F(CliMegaraidControl, FaultsAreGivenAtWork) {

@@ -145,7 +145,7 @@ std::uint64_t run_srp(std::uint64_t seed, const SrpPlan& plan) {
 }
 
 // What a request may end with that was lost with several connections, had none for too long, or took too long.
-const std::set<Status> when_lost{Status::timed_out, Status::transport};
+const std::set<Status> when_connections_are_lost{Status::timed_out, Status::transport};
 
 TEST(SrpSession, WithoutFaultsEverythingSucceeds) {
     for_each_seed(60, [](std::uint64_t seed) { run_srp(seed, {}); });
@@ -156,23 +156,26 @@ TEST(SrpSession, RegistrationsThatFailFailNoRequest) {
 }
 
 TEST(SrpSession, SurvivesLinksThatAreLost) {
-    for_each_seed(60, [](std::uint64_t seed) { run_srp(seed, {.link = true, .allowed = when_lost}); });
+    for_each_seed(60, [](std::uint64_t seed) { run_srp(seed, {.link = true, .allowed = when_connections_are_lost}); });
 }
 
 TEST(SrpSession, SurvivesAnswersThatAreLate) {
-    for_each_seed(60, [](std::uint64_t seed) { run_srp(seed, {.hangs = true, .allowed = when_lost}); });
+    for_each_seed(60, [](std::uint64_t seed) { run_srp(seed, {.hangs = true, .allowed = when_connections_are_lost}); });
 }
 
 TEST(SrpSession, SurvivesEverythingAtOnce) {
     for_each_seed(100, [](std::uint64_t seed) {
-        run_srp(seed, {.link = true, .hangs = true, .refused_per_mille = 20, .allowed = when_lost});
+        run_srp(seed, {.link = true, .hangs = true, .refused_per_mille = 20, .allowed = when_connections_are_lost});
     });
 }
 
 TEST(SrpSession, LeavesInTheMiddle) {
     for_each_seed(60, [](std::uint64_t seed) {
-        SrpPlan plan{
-            .link = seed % 2 == 0, .hangs = seed % 3 == 0, .leaves = true, .operations = 1000, .allowed = when_lost};
+        SrpPlan plan{.link = seed % 2 == 0,
+                     .hangs = seed % 3 == 0,
+                     .leaves = true,
+                     .operations = 1000,
+                     .allowed = when_connections_are_lost};
         plan.allowed.insert(Status::aborted);
         run_srp(seed, plan);
     });
@@ -180,7 +183,7 @@ TEST(SrpSession, LeavesInTheMiddle) {
 
 TEST(SrpSession, IsTheSameForTheSameSeed) {
     for_each_seed(10, [](std::uint64_t seed) {
-        const SrpPlan plan{.link = true, .hangs = true, .refused_per_mille = 20, .allowed = when_lost};
+        const SrpPlan plan{.link = true, .hangs = true, .refused_per_mille = 20, .allowed = when_connections_are_lost};
         EXPECT_EQ(run_srp(seed, plan), run_srp(seed, plan));
     });
 }

@@ -120,10 +120,10 @@ struct ScriptedWorld {
     }
 };
 
-inline srpw::Opcode opcode_of(const SrpBytes& unit) {
+inline srpw::Opcode unit_opcode(const SrpBytes& unit) {
     return srpw::opcode_of(unit).value();
 }
-inline std::uint64_t tag_of(const SrpBytes& unit) {
+inline std::uint64_t unit_tag(const SrpBytes& unit) {
     be64 tag;
     std::memcpy(static_cast<void*>(&tag), unit.data() + 8, sizeof tag);
     return tag;

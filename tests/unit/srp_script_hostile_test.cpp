@@ -10,28 +10,27 @@ namespace mqblk::test {
 namespace {
 
 using namespace std::chrono_literals;
-using Io = ScriptedWorld::Io;
-using srpw::Opcode;
+using ScriptIo = ScriptedWorld::Io;
 
-driver::srp::Options plain_options() {
+driver::srp::Options hostile_options() {
     driver::srp::Options options;
     options.use_imm_data = false;
     return options;
 }
 
 TEST(SrpCredits, OneAtATimeIsEnough) {
-    ScriptedWorld world(plain_options());
+    ScriptedWorld world(hostile_options());
     world.target.login.req_lim_delta = 2;
     unsigned out = 0, most = 0;
     std::vector<std::pair<ScriptedChannel*, std::uint64_t>> held;
     world.target.script = [&](ScriptedChannel& from, const SrpBytes& unit) {
         most = std::max(most, ++out);
-        held.emplace_back(&from, tag_of(unit));
+        held.emplace_back(&from, unit_tag(unit));
         return true;
     };
     ASSERT_TRUE(world.connect()) << world.error;
-    std::vector<std::unique_ptr<Io>> ios;
-    for (unsigned i = 0; i < 20; ++i) ios.emplace_back(std::make_unique<Io>(world, Op::write))->submit();
+    std::vector<std::unique_ptr<ScriptIo>> ios;
+    for (unsigned i = 0; i < 20; ++i) ios.emplace_back(std::make_unique<ScriptIo>(world, Op::write))->submit();
     for (unsigned i = 0; i < 20; ++i) {
         ASSERT_TRUE(world.turn_until([&] { return !held.empty(); }, 1s));
         --out;
@@ -44,7 +43,7 @@ TEST(SrpCredits, OneAtATimeIsEnough) {
 
 TEST(SrpCredits, ALoginWithTooFewIsRefused) {
     for (const std::int32_t credits : {1, 0, -1, std::numeric_limits<std::int32_t>::min()}) {
-        ScriptedWorld world(plain_options());
+        ScriptedWorld world(hostile_options());
         world.target.login.req_lim_delta = static_cast<std::uint32_t>(credits);
         EXPECT_FALSE(world.connect());
         EXPECT_NE(world.error.find("too few credits"), std::string::npos) << world.error;
@@ -56,12 +55,12 @@ struct StarvedWorld : ScriptedWorld {
     unsigned commands = 0;
     ScriptedChannel* last = nullptr;
     std::int32_t delta = 0;
-    StarvedWorld() : ScriptedWorld(plain_options()) {
+    StarvedWorld() : ScriptedWorld(hostile_options()) {
         target.login.req_lim_delta = 2;
         target.script = [this](ScriptedChannel& from, const SrpBytes& unit) {
             ++commands;
             last = &from;
-            from.send_unit(ScriptedChannel::good(tag_of(unit), delta));
+            from.send_unit(ScriptedChannel::good(unit_tag(unit), delta));
             return true;
         };
     }
@@ -71,7 +70,7 @@ TEST(SrpCredits, ComeWithCreditRequestsAndEventReports) {
     StarvedWorld world;
     ASSERT_TRUE(world.connect()) << world.error;
     ASSERT_EQ(world.write(), Status::ok);
-    Io second(world, Op::write), third(world, Op::write);
+    ScriptIo second(world, Op::write), third(world, Op::write);
     second.submit();
     third.submit();
     world.run_for(1s);
@@ -94,9 +93,9 @@ TEST(SrpCredits, ComeWithCreditRequestsAndEventReports) {
     EXPECT_EQ(world.finish(third, 1s), Status::ok);
     world.run_for(1ms);
     ASSERT_EQ(world.target.replies.size(), 2u);
-    EXPECT_EQ(world.target.replies[0].opcode, static_cast<std::uint8_t>(Opcode::cred_rsp));
+    EXPECT_EQ(world.target.replies[0].opcode, static_cast<std::uint8_t>(srpw::Opcode::cred_rsp));
     EXPECT_EQ(world.target.replies[0].tag.value(), 0x1234567890abcdefu);
-    EXPECT_EQ(world.target.replies[1].opcode, static_cast<std::uint8_t>(Opcode::aer_rsp));
+    EXPECT_EQ(world.target.replies[1].opcode, static_cast<std::uint8_t>(srpw::Opcode::aer_rsp));
     EXPECT_EQ(world.target.replies[1].tag.value(), 77u);
     EXPECT_EQ(world.initiator->counters().reconnects, 0u);
 }
@@ -107,8 +106,8 @@ TEST(SrpCredits, WhoGivesNoneIsLoggedInToAgain) {
         world.delta = delta;
         ASSERT_TRUE(world.connect()) << world.error;
         ASSERT_EQ(world.write(), Status::ok);
-        std::vector<std::unique_ptr<Io>> ios;
-        for (unsigned i = 0; i < 4; ++i) ios.emplace_back(std::make_unique<Io>(world, Op::write))->submit();
+        std::vector<std::unique_ptr<ScriptIo>> ios;
+        for (unsigned i = 0; i < 4; ++i) ios.emplace_back(std::make_unique<ScriptIo>(world, Op::write))->submit();
         unsigned good = 0;
         for (auto& io : ios) {
             const Status status = world.finish(*io);
@@ -124,17 +123,17 @@ TEST(SrpCredits, WhoGivesNoneIsLoggedInToAgain) {
 // Memory that cannot be registered now may be soon; what waits for it for ever is late, and ends.
 TEST(SrpScript, WithoutRegistrationsRequestsEndInTime) {
     bool refuse = false;
-    ScriptedWorld world(plain_options(), {.limits = {}, .refuse_registration = [&] { return refuse; }});
+    ScriptedWorld world(hostile_options(), {.limits = {}, .refuse_registration = [&] { return refuse; }});
     ASSERT_TRUE(world.connect()) << world.error;
     ASSERT_EQ(world.write(), Status::ok);
     refuse = true;
-    std::vector<std::unique_ptr<Io>> ios;
-    for (unsigned i = 0; i < 5; ++i) ios.emplace_back(std::make_unique<Io>(world, Op::write))->submit();
+    std::vector<std::unique_ptr<ScriptIo>> ios;
+    for (unsigned i = 0; i < 5; ++i) ios.emplace_back(std::make_unique<ScriptIo>(world, Op::write))->submit();
     for (auto& io : ios) {
         EXPECT_EQ(world.finish(*io), Status::timed_out);
         EXPECT_LE(io->took(), 32s);
     }
-    Io soon(world, Op::write);
+    ScriptIo soon(world, Op::write);
     soon.submit();
     world.run_for(1s);
     refuse = false;
@@ -150,13 +149,13 @@ struct HostileCase {
 };
 class SrpHostileAnswer : public ::testing::TestWithParam<HostileCase> {};
 
-SrpBytes bytes_of(std::size_t size, std::uint8_t first) {
+SrpBytes hostile_unit(std::size_t size, std::uint8_t first) {
     SrpBytes bytes(size, std::byte{0xff});
     if (size != 0) bytes[0] = std::byte{first};
     return bytes;
 }
 template <class Change>
-SrpBytes changed(std::uint64_t tag, std::size_t behind, Change&& change) {
+SrpBytes changed_answer(std::uint64_t tag, std::size_t behind, Change&& change) {
     srpw::Rsp rsp = ScriptedChannel::good(tag);
     change(rsp);
     SrpBytes bytes;
@@ -167,14 +166,14 @@ SrpBytes changed(std::uint64_t tag, std::size_t behind, Change&& change) {
 
 TEST_P(SrpHostileAnswer, HarmsNobody) {
     const HostileCase& how = GetParam();
-    ScriptedWorld world(plain_options());
+    ScriptedWorld world(hostile_options());
     unsigned commands = 0;
     world.target.script = [&](ScriptedChannel& from, const SrpBytes& unit) {
         if (commands++ != 0) return false;
-        return !how.answer(from, tag_of(unit));
+        return !how.answer(from, unit_tag(unit));
     };
     ASSERT_TRUE(world.connect()) << world.error;
-    Io io(world, Op::write);
+    ScriptIo io(world, Op::write);
     EXPECT_EQ(world.run(io), how.status);
     EXPECT_LE(io.took(), 1s);
     EXPECT_EQ(world.initiator->counters().reconnects, how.ends_connection ? 1u : 0u);
@@ -195,7 +194,7 @@ const HostileCase hostile_cases[] = {
      }},
     {"residual_beyond_what_was_asked",
      [](ScriptedChannel& from, std::uint64_t tag) {
-         from.send(changed(tag, 0, [](srpw::Rsp& rsp) {
+         from.send(changed_answer(tag, 0, [](srpw::Rsp& rsp) {
              rsp.flags = srpw::data_out_underflow;
              rsp.data_out_res_cnt = 0xffffffff;
          }));
@@ -204,12 +203,12 @@ const HostileCase hostile_cases[] = {
      Status::io_error},
     {"all_flags_and_no_data",
      [](ScriptedChannel& from, std::uint64_t tag) {
-         from.send(changed(tag, 0, [](srpw::Rsp& rsp) { rsp.flags = 0xff; }));
+         from.send(changed_answer(tag, 0, [](srpw::Rsp& rsp) { rsp.flags = 0xff; }));
          return false;
      }},
     {"sense_past_the_unit",
      [](ScriptedChannel& from, std::uint64_t tag) {
-         from.send(changed(tag, 18, [](srpw::Rsp& rsp) {
+         from.send(changed_answer(tag, 18, [](srpw::Rsp& rsp) {
              rsp.flags = srpw::sense_valid;
              rsp.sense_data_len = 19;
          }));
@@ -218,7 +217,7 @@ const HostileCase hostile_cases[] = {
      Status::ok, true},
     {"response_data_past_the_unit",
      [](ScriptedChannel& from, std::uint64_t tag) {
-         from.send(changed(tag, 4, [](srpw::Rsp& rsp) {
+         from.send(changed_answer(tag, 4, [](srpw::Rsp& rsp) {
              rsp.flags = srpw::rsp_valid;
              rsp.resp_data_len = 0xffffffff;
          }));
@@ -227,7 +226,7 @@ const HostileCase hostile_cases[] = {
      Status::ok, true},
     {"lengths_that_wrap",
      [](ScriptedChannel& from, std::uint64_t tag) {
-         from.send(changed(tag, 32, [](srpw::Rsp& rsp) {
+         from.send(changed_answer(tag, 32, [](srpw::Rsp& rsp) {
              rsp.flags = srpw::rsp_valid | srpw::sense_valid;
              rsp.resp_data_len = 8;
              rsp.sense_data_len = 0xfffffff8;
@@ -244,7 +243,7 @@ const HostileCase hostile_cases[] = {
     {"unknown_opcodes",
      [](ScriptedChannel& from, std::uint64_t) {
          for (const std::uint8_t opcode : {0x00, 0x01, 0x02, 0x03, 0x41, 0x42, 0x7f, 0x83, 0xc0, 0xc2, 0xff})
-             from.send(bytes_of(64, opcode));
+             from.send(hostile_unit(64, opcode));
          return true;
      }},
     {"units_of_no_length",
@@ -254,25 +253,25 @@ const HostileCase hostile_cases[] = {
      }},
     {"a_response_of_one_byte",
      [](ScriptedChannel& from, std::uint64_t) {
-         from.send(bytes_of(1, 0xc1));
+         from.send(hostile_unit(1, 0xc1));
          return false;
      },
      Status::ok, true},
     {"a_credit_request_cut_short",
      [](ScriptedChannel& from, std::uint64_t) {
-         from.send(bytes_of(15, 0x81));
+         from.send(hostile_unit(15, 0x81));
          return false;
      },
      Status::ok, true},
     {"an_event_report_cut_short",
      [](ScriptedChannel& from, std::uint64_t) {
-         from.send(bytes_of(36, 0x82));
+         from.send(hostile_unit(36, 0x82));
          return false;
      },
      Status::ok, true},
     {"a_unit_longer_than_agreed",
      [](ScriptedChannel& from, std::uint64_t) {
-         from.send(bytes_of(8192, 0xc1));
+         from.send(hostile_unit(8192, 0xc1));
          return false;
      },
      Status::ok, true},
@@ -300,19 +299,19 @@ TEST(SrpHostileLogin, IsRefusedInWords) {
     };
     const SrpBytes bad[] = {
         {},
-        bytes_of(51, 0xc0),
+        hostile_unit(51, 0xc0),
         with([](srpw::LoginRsp& rsp) { rsp.opcode = 0xc1; }),
         with([](srpw::LoginRsp& rsp) { rsp.max_it_iu_len = 63; }),
         with([](srpw::LoginRsp& rsp) { rsp.max_ti_iu_len = 35; }),
     };
     for (const SrpBytes& login : bad) {
-        ScriptedWorld world(plain_options());
+        ScriptedWorld world(hostile_options());
         world.target.raw_login = login;
         EXPECT_FALSE(world.connect());
         EXPECT_NE(world.error.find("not sound"), std::string::npos) << world.error;
     }
     // As large as can be said counts for what can be used.
-    ScriptedWorld world(plain_options());
+    ScriptedWorld world(hostile_options());
     world.target.raw_login = with([](srpw::LoginRsp& rsp) {
         rsp.req_lim_delta = 0x7fffffff;
         rsp.max_it_iu_len = rsp.max_ti_iu_len = 0xffffffff;
@@ -326,8 +325,8 @@ TEST(SrpHostileLogin, RejectionsOfAnyBytesAreInWords) {
     SrpBytes good;
     rejection.reason = 0x00010006;
     append(good, rejection);
-    for (const SrpBytes& bytes : {SrpBytes{}, bytes_of(31, 0xc2), bytes_of(32, 0xc2), good}) {
-        ScriptedWorld world(plain_options());
+    for (const SrpBytes& bytes : {SrpBytes{}, hostile_unit(31, 0xc2), hostile_unit(32, 0xc2), good}) {
+        ScriptedWorld world(hostile_options());
         world.target.rejection = bytes;
         EXPECT_FALSE(world.connect());
         EXPECT_NE(world.error.find("reject"), std::string::npos) << world.error;
@@ -337,7 +336,7 @@ TEST(SrpHostileLogin, RejectionsOfAnyBytesAreInWords) {
 // The least unit that a target may take: a direct descriptor fits, a list of them does not.
 TEST(SrpScript, NoUnitIsLongerThanTheTargetTakes) {
     for (std::uint32_t most = 64; most <= 120; most += 4) {
-        auto options = plain_options();
+        auto options = hostile_options();
         options.allow_ext_sg = true;
         ScriptedWorld world(options);
         world.target.login.max_it_iu_len = most;
@@ -348,7 +347,7 @@ TEST(SrpScript, NoUnitIsLongerThanTheTargetTakes) {
             return false;
         };
         ASSERT_TRUE(world.connect()) << world.error;
-        Io io(world, Op::write, 8, 1024);
+        ScriptIo io(world, Op::write, 8, 1024);
         EXPECT_EQ(world.run(io), Status::ok);
         EXPECT_LE(longest, most);
     }

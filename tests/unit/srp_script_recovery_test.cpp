@@ -7,11 +7,9 @@ namespace mqblk::test {
 namespace {
 
 using namespace std::chrono_literals;
-using Io = ScriptedWorld::Io;
-using srpw::Opcode;
-using srpw::ResponseCode;
+using ScriptIo = ScriptedWorld::Io;
 
-driver::srp::Options scripted(bool external = false) {
+driver::srp::Options script_options(bool external = false) {
     driver::srp::Options options;
     options.use_imm_data = false;
     options.allow_ext_sg = external;
@@ -22,18 +20,18 @@ driver::srp::Options scripted(bool external = false) {
 struct SilentWorld : ScriptedWorld {
     bool silent = true;
     std::vector<std::uint64_t> ignored, aborts;
-    std::optional<ResponseCode> code = ResponseCode::success;  ///< of an abort; nothing: it is ignored, too
+    std::optional<srpw::ResponseCode> code = srpw::ResponseCode::success;  ///< of an abort; nothing: it is ignored, too
 
-    explicit SilentWorld(driver::srp::Options how = scripted()) : ScriptedWorld(std::move(how)) {
+    explicit SilentWorld(driver::srp::Options how = script_options()) : ScriptedWorld(std::move(how)) {
         target.script = [this](ScriptedChannel& from, const SrpBytes& unit) {
-            if (opcode_of(unit) == Opcode::tsk_mgmt) {
+            if (unit_opcode(unit) == srpw::Opcode::tsk_mgmt) {
                 const auto task = srpw::decode_tsk_mgmt(unit).value();
                 EXPECT_EQ(task.function, static_cast<std::uint8_t>(srpw::TaskFunction::abort_task));
                 aborts.push_back(task.task_tag);
                 if (code) from.send(ScriptedChannel::task_answer(task.tag, *code));
                 return true;
             }
-            if (silent) ignored.push_back(tag_of(unit));
+            if (silent) ignored.push_back(unit_tag(unit));
             return silent;
         };
     }
@@ -42,7 +40,7 @@ struct SilentWorld : ScriptedWorld {
 TEST(SrpScript, ALateCommandIsAborted) {
     SilentWorld world;
     ASSERT_TRUE(world.connect()) << world.error;
-    Io io(world, Op::write);
+    ScriptIo io(world, Op::write);
     EXPECT_EQ(world.run(io), Status::timed_out);
     EXPECT_GE(io.took(), 30s);
     EXPECT_LE(io.took(), 32s);
@@ -57,7 +55,7 @@ TEST(SrpScript, AnAbortWithoutAnAnswerEndsTheConnection) {
     SilentWorld world;
     world.code.reset();
     ASSERT_TRUE(world.connect()) << world.error;
-    Io io(world, Op::write);
+    ScriptIo io(world, Op::write);
     EXPECT_EQ(world.run(io), Status::timed_out);
     EXPECT_GE(io.took(), 35s);
     EXPECT_LE(io.took(), 37s);
@@ -67,11 +65,11 @@ TEST(SrpScript, AnAbortWithoutAnAnswerEndsTheConnection) {
 }
 
 TEST(SrpScript, AnAbortThatFailsEndsTheConnection) {
-    for (const ResponseCode code : {ResponseCode::failed, ResponseCode::not_supported}) {
+    for (const srpw::ResponseCode code : {srpw::ResponseCode::failed, srpw::ResponseCode::not_supported}) {
         SilentWorld world;
         world.code = code;
         ASSERT_TRUE(world.connect()) << world.error;
-        Io io(world, Op::read);
+        ScriptIo io(world, Op::read);
         EXPECT_EQ(world.run(io), Status::timed_out);
         EXPECT_LE(io.took(), 32s);
         world.silent = false;
@@ -83,8 +81,8 @@ TEST(SrpScript, AnAbortThatFailsEndsTheConnection) {
 TEST(SrpScript, LateCommandsAreAbortedOneAfterAnother) {
     SilentWorld world;
     ASSERT_TRUE(world.connect()) << world.error;
-    std::vector<std::unique_ptr<Io>> ios;
-    for (unsigned i = 0; i < 20; ++i) ios.emplace_back(std::make_unique<Io>(world, Op::write))->submit();
+    std::vector<std::unique_ptr<ScriptIo>> ios;
+    for (unsigned i = 0; i < 20; ++i) ios.emplace_back(std::make_unique<ScriptIo>(world, Op::write))->submit();
     for (auto& io : ios) {
         EXPECT_EQ(world.finish(*io), Status::timed_out);
         EXPECT_LE(io->took(), 32s);
@@ -99,7 +97,7 @@ TEST(SrpScript, TheOthersGoOnWhenAnAbortEndsTheConnection) {
     SilentWorld world;
     world.code.reset();
     ASSERT_TRUE(world.connect()) << world.error;
-    Io late(world, Op::write), young(world, Op::write);
+    ScriptIo late(world, Op::write), young(world, Op::write);
     late.submit();
     world.run_for(20s);
     young.submit();
@@ -113,10 +111,10 @@ TEST(SrpScript, TheOthersGoOnWhenAnAbortEndsTheConnection) {
 TEST(SrpScript, AnAnswerThatCrossesItsAbortCounts) {
     SilentWorld world;
     ASSERT_TRUE(world.connect()) << world.error;
-    Io io(world, Op::write);
+    ScriptIo io(world, Op::write);
     const auto before = world.target.script;
     world.target.script = [&](ScriptedChannel& from, const SrpBytes& unit) {
-        if (opcode_of(unit) == Opcode::tsk_mgmt)
+        if (unit_opcode(unit) == srpw::Opcode::tsk_mgmt)
             from.send_unit(ScriptedChannel::good(srpw::decode_tsk_mgmt(unit)->task_tag));
         return before(from, unit);
     };
@@ -130,10 +128,10 @@ TEST(SrpScript, AnAnswerThatCrossesItsAbortCounts) {
 TEST(SrpScript, ARefusalThatCrossesItsAbortIsTheEnd) {
     SilentWorld world;
     ASSERT_TRUE(world.connect()) << world.error;
-    Io io(world, Op::write);
+    ScriptIo io(world, Op::write);
     const auto before = world.target.script;
     world.target.script = [&](ScriptedChannel& from, const SrpBytes& unit) {
-        if (opcode_of(unit) == Opcode::tsk_mgmt) {
+        if (unit_opcode(unit) == srpw::Opcode::tsk_mgmt) {
             srpw::Rsp rsp = ScriptedChannel::good(srpw::decode_tsk_mgmt(unit)->task_tag);
             rsp.status = static_cast<std::uint8_t>(wire::scsi::Status::task_aborted);
             from.send_unit(rsp);
@@ -148,8 +146,8 @@ TEST(SrpScript, ARefusalThatCrossesItsAbortIsTheEnd) {
 
 // The safety valve.
 
-bool is_external(const SrpBytes& unit) {
-    if (opcode_of(unit) != Opcode::cmd) return false;
+bool is_external_unit(const SrpBytes& unit) {
+    if (unit_opcode(unit) != srpw::Opcode::cmd) return false;
     const auto view = srpw::decode_cmd(unit, {});
     return view && (view->out.external() || view->in.external());
 }
@@ -163,19 +161,19 @@ class SrpValve : public ::testing::TestWithParam<ValveCase> {};
 
 TEST_P(SrpValve, WhoFetchesNoTablesGetsPieces) {
     const ValveCase& how = GetParam();
-    ScriptedWorld world(scripted(true));
+    ScriptedWorld world(script_options(true));
     unsigned refused = 0, commands = 0;
     world.target.script = [&](ScriptedChannel& from, const SrpBytes& unit) {
-        if (opcode_of(unit) == Opcode::tsk_mgmt) return false;
+        if (unit_opcode(unit) == srpw::Opcode::tsk_mgmt) return false;
         ++commands;
-        if (!is_external(unit)) return false;
+        if (!is_external_unit(unit)) return false;
         ++refused;
         if (how.drops) return true;
-        srpw::Rsp rsp = ScriptedChannel::good(tag_of(unit));
+        srpw::Rsp rsp = ScriptedChannel::good(unit_tag(unit));
         rsp.status = how.status;
         SrpBytes bytes;
         if (how.invalid_fields) {
-            bytes = ScriptedChannel::task_answer(tag_of(unit), ResponseCode::invalid_fields);
+            bytes = ScriptedChannel::task_answer(unit_tag(unit), srpw::ResponseCode::invalid_fields);
         } else {
             append(bytes, rsp);
         }
@@ -183,7 +181,7 @@ TEST_P(SrpValve, WhoFetchesNoTablesGetsPieces) {
         return true;
     };
     ASSERT_TRUE(world.connect()) << world.error;
-    Io first(world, Op::write, 64, 1024), second(world, Op::read, 64, 1024);
+    ScriptIo first(world, Op::write, 64, 1024), second(world, Op::read, 64, 1024);
     EXPECT_EQ(world.run(first), Status::ok);
     EXPECT_EQ(commands, 7u) << "once in all, then 64 pieces of 12 at once";
     EXPECT_EQ(world.run(second), Status::ok);
@@ -200,17 +198,17 @@ INSTANTIATE_TEST_SUITE_P(Refusals, SrpValve,
                          [](const auto& each) { return each.param.name; });
 
 TEST(SrpScript, AFullTaskSetIsNoRefusalOfTables) {
-    ScriptedWorld world(scripted(true));
+    ScriptedWorld world(script_options(true));
     unsigned commands = 0;
     world.target.script = [&](ScriptedChannel& from, const SrpBytes& unit) {
         if (commands++ != 0) return false;
-        srpw::Rsp rsp = ScriptedChannel::good(tag_of(unit));
+        srpw::Rsp rsp = ScriptedChannel::good(unit_tag(unit));
         rsp.status = static_cast<std::uint8_t>(wire::scsi::Status::task_set_full);
         from.send_unit(rsp);
         return true;
     };
     ASSERT_TRUE(world.connect()) << world.error;
-    Io io(world, Op::write, 64, 1024);
+    ScriptIo io(world, Op::write, 64, 1024);
     EXPECT_EQ(world.run(io), Status::ok);
     EXPECT_EQ(commands, 2u);
     EXPECT_EQ(world.initiator->counters().external, 2u);
@@ -219,13 +217,13 @@ TEST(SrpScript, AFullTaskSetIsNoRefusalOfTables) {
 // Without a target.
 
 TEST(SrpScript, WithoutATargetRequestsFailThenTheTargetIsGivenUp) {
-    auto options = scripted();
+    auto options = script_options();
     options.reconnect_delay = 3s;
     ScriptedWorld world(options);
     ASSERT_TRUE(world.connect()) << world.error;
     ASSERT_EQ(world.write(), Status::ok);
     world.target.script = [](ScriptedChannel&, const SrpBytes&) { return true; };
-    Io lost(world, Op::write), queued(world, Op::write), failing(world, Op::write), gone(world, Op::write);
+    ScriptIo lost(world, Op::write), queued(world, Op::write), failing(world, Op::write), gone(world, Op::write);
     lost.submit();
     world.run_for(1ms);
     world.target.stop_listening();
@@ -245,7 +243,7 @@ TEST(SrpScript, WithoutATargetRequestsFailThenTheTargetIsGivenUp) {
 }
 
 TEST(SrpScript, ATargetThatComesBackIsUsedAgain) {
-    auto options = scripted();
+    auto options = script_options();
     options.reconnect_delay = 3s;
     ScriptedWorld world(options);
     ASSERT_TRUE(world.connect()) << world.error;
@@ -260,7 +258,7 @@ TEST(SrpScript, ATargetThatComesBackIsUsedAgain) {
     // And the clock of a loss begins anew.
     world.target.stop_listening();
     world.target.end_all();
-    Io io(world, Op::write);
+    ScriptIo io(world, Op::write);
     world.run_for(5s);
     io.submit();
     world.target.listen();
@@ -270,7 +268,7 @@ TEST(SrpScript, ATargetThatComesBackIsUsedAgain) {
 
 // A connection that is lost again and again takes no request with it for ever.
 TEST(SrpScript, ARequestThatEveryConnectionIsLostWithFails) {
-    ScriptedWorld world(scripted());
+    ScriptedWorld world(script_options());
     unsigned seen = 0;
     world.target.script = [&](ScriptedChannel& from, const SrpBytes&) {
         ++seen;
@@ -278,7 +276,7 @@ TEST(SrpScript, ARequestThatEveryConnectionIsLostWithFails) {
         return true;
     };
     ASSERT_TRUE(world.connect()) << world.error;
-    Io io(world, Op::write);
+    ScriptIo io(world, Op::write);
     EXPECT_EQ(world.run(io), Status::transport);
     EXPECT_EQ(seen, 4u);
     world.target.script = {};
@@ -286,7 +284,7 @@ TEST(SrpScript, ARequestThatEveryConnectionIsLostWithFails) {
 }
 
 TEST(SrpScript, ATargetThatLogsOutIsLoggedInToAgain) {
-    ScriptedWorld world(scripted());
+    ScriptedWorld world(script_options());
     unsigned commands = 0;
     world.target.script = [&](ScriptedChannel& from, const SrpBytes&) {
         if (commands++ != 0) return false;
@@ -303,7 +301,7 @@ TEST(SrpScript, ATargetThatLogsOutIsLoggedInToAgain) {
 TEST(SrpScript, WhoLeavesWaitsForNobody) {
     SilentWorld world;
     ASSERT_TRUE(world.connect()) << world.error;
-    Io io(world, Op::read);
+    ScriptIo io(world, Op::read);
     io.submit();
     world.run_for(10ms);
     world.channel.reset();
@@ -314,12 +312,12 @@ TEST(SrpScript, WhoLeavesWaitsForNobody) {
 
 // A first answer of a new nexus is its unit attention, which tells nothing of the command: it is sent again at once.
 TEST(SrpScript, AUnitAttentionCostsOneMoreCommand) {
-    ScriptedWorld world(scripted());
+    ScriptedWorld world(script_options());
     unsigned commands = 0;
     world.target.script = [&](ScriptedChannel& from, const SrpBytes& unit) {
         if (commands++ != 0) return false;
         const auto sense = wire::scsi::build_fixed_sense({.key = wire::scsi::SenseKey::unit_attention});
-        srpw::Rsp rsp = ScriptedChannel::good(tag_of(unit));
+        srpw::Rsp rsp = ScriptedChannel::good(unit_tag(unit));
         rsp.status = static_cast<std::uint8_t>(wire::scsi::Status::check_condition);
         rsp.flags = srpw::sense_valid;
         rsp.sense_data_len = sizeof sense;
@@ -330,7 +328,7 @@ TEST(SrpScript, AUnitAttentionCostsOneMoreCommand) {
         return true;
     };
     ASSERT_TRUE(world.connect()) << world.error;
-    Io io(world, Op::write);
+    ScriptIo io(world, Op::write);
     EXPECT_EQ(world.run(io), Status::ok);
     EXPECT_LE(io.took(), 1ms);
     EXPECT_EQ(commands, 2u);

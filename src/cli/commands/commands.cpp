@@ -8,15 +8,17 @@ namespace mqblk::cli {
 namespace {
 
 constexpr std::array table{
-    CommandInfo{"serve", "Serve devices as an NVMe/TCP target",
-                "Examples:\n"
-                "  mqblk serve ram://?size=64M\n"
-                "  mqblk serve data=file:///var/tmp/disk.img?size=1G scratch=ram://?size=64M --listen 127.0.0.1:0\n"
-                "  mqblk serve --config target.json --control /run/user/1000/mqblk.sock\n"
-                "A device without NAME goes to the subsystem nqn.2026-01.io.mqblk:disks (or --nqn), one with NAME to\n"
-                "nqn.2026-01.io.mqblk:NAME (or NAME itself, if it is an NQN). Prints what is served and how to reach\n"
-                "it, then `ready`. Ends in order, with exit code 0, on Ctrl-C or SIGTERM.",
-                make_serve},
+    CommandInfo{
+        "serve", "Serve devices as an NVMe/TCP target",
+        "Examples:\n"
+        "  mqblk serve ram://?size=64M\n"
+        "  mqblk serve data=file:///var/tmp/disk.img?size=1G scratch=ram://?size=64M --listen 127.0.0.1:0\n"
+        "  mqblk serve --config target.json --control /run/user/1000/mqblk.sock\n"
+        "A device without NAME goes to the subsystem nqn.2026-01.io.mqblk:disks (or --nqn), one with NAME to\n"
+        "nqn.2026-01.io.mqblk:NAME (or NAME itself, if it is an NQN). Prints what is served and how to reach\n"
+        "it, then `ready`. Ends in order, with exit code 0, on Ctrl-C or SIGTERM; at once, with 130 or 143, on\n"
+        "a second one, or 3 seconds after the first if `ctl` still waits for what it asked for.",
+        make_serve},
     CommandInfo{"ctl", "Change a running target",
                 "Examples:\n"
                 "  mqblk ctl --control /tmp/mqblk.sock add ram://?size=64M\n"
@@ -37,7 +39,8 @@ constexpr std::array table{
         "6x8=file:///var/tmp/vol.img?size=8G\n"
         "  mqblk emulate megaraid --socket /tmp/mr.sock --ld ram://?size=64M --fault firmware-fault@500\n"
         "For a virtual machine, or for a driver in another process. Prints how to reach it, then `ready`. Ends\n"
-        "in order, with exit code 0, on Ctrl-C or SIGTERM.",
+        "in order, with exit code 0, on Ctrl-C or SIGTERM; at once, with 130 or 143, on a second one, or 3\n"
+        "seconds after the first if `ctl` still waits for what it asked for.",
         make_emulate},
     CommandInfo{"discover", "What subsystems a target offers", "Example:\n  mqblk discover 127.0.0.1:4420",
                 make_discover},

@@ -72,7 +72,7 @@ class EmulateCommand final : public Command {
         const SteadyClock clock;
         const auto thread = registry::ReactorThread::start(clock, {.name = "mqblk-model", .poll = poll_});
         if (!thread) return std::unexpected(thread.error());
-        Signals signals;
+        Signals signals(Signals::Second::ends_the_process);
         std::unique_ptr<ControlServer> control;
         if (!control_.empty()) {
             auto listening = ControlServer::listen(control_, registry::max_control_bytes, [&](std::string_view line) {

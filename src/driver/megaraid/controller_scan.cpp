@@ -218,12 +218,16 @@ Unit& Controller::unit_for(Kind kind, std::uint16_t id) {
     auto unit = std::make_unique<Unit>();
     unit->route.id = id;
     unit->route.kind = kind;
+    Unit& added = *unit;
     {
         const std::lock_guard lock(mutex_);
-        units_.push_back(std::move(unit));
+        // What comes back is listed where it was.
+        const auto at =
+            std::ranges::find_if(units_, [&](const auto& each) { return each->kind() == kind && each->id() == id; });
+        units_.insert(at, std::move(unit));
     }
     set_routes();
-    return *units_.back();
+    return added;
 }
 
 Task<void> Controller::take_present(Kind kind, std::vector<std::uint16_t> ids) {

@@ -108,11 +108,10 @@ Task<Outcome> Controller::ask_scsi(const Unit& unit, scsi::Cdb cdb, std::uint32_
 Task<bool> Controller::ask_identity(const Unit& unit) {
     const Outcome capacity =
         co_await ask_scsi(unit, scsi::build_read_capacity_16(sizeof(scsi::Capacity16)), sizeof(scsi::Capacity16));
+    if (!capacity.ok()) co_return false;
     UnitFacts facts;
-    if (capacity.ok()) {
-        take_capacity(load<scsi::Capacity16>(work_.data()), facts);
-        if (facts.block_bytes != unit.facts.block_bytes) co_return true;
-    }
+    take_capacity(load<scsi::Capacity16>(work_.data()), facts);
+    if (facts.block_bytes != unit.facts.block_bytes) co_return true;
     if (unit.facts.serial.empty()) co_return false;
     const auto page = scsi::build_inquiry_page(scsi::vpd::unit_serial_number, page_bytes);
     if (!(co_await ask_scsi(unit, page, page_bytes)).ok()) co_return false;
