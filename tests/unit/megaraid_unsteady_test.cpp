@@ -27,7 +27,7 @@ using test::MegaraidWorldOptions;
 using namespace std::chrono_literals;
 namespace mrw = wire::megaraid;
 
-constexpr std::size_t io_bytes = 4096;
+constexpr std::size_t unsteady_io_bytes = 4096;
 
 /// While `turning`, another state at every read; the low bits too.
 class TurningState final : public test::OtherSpec {
@@ -89,7 +89,7 @@ TEST(MegaraidUnsteady, AResetThatLeadsNowhereIsGivenUp) {
     DiskUser user(world.disk(0));
     world.on_model([](device::megaraid::Controller& model) { model.fault(true); });
     turning = true;
-    auto data = test::pattern(io_bytes, 5);
+    auto data = test::pattern(unsteady_io_bytes, 5);
     EXPECT_EQ(user.write(0, data), Status::io_error);
 }
 
@@ -155,7 +155,7 @@ TEST_P(MegaraidOtherDisk, GetsNothingOfWhatWasForTheFirst) {
     const auto first = *world.disk(0);
     {
         DiskUser user(first);
-        auto data = test::pattern(io_bytes, 7);
+        auto data = test::pattern(unsteady_io_bytes, 7);
         ASSERT_EQ(user.write(0, data), Status::ok);
         world.on_model([](device::megaraid::Controller& model) { model.fault(false); });
         EXPECT_EQ(user.write(0, data), Status::removed);
@@ -171,9 +171,9 @@ TEST_P(MegaraidOtherDisk, GetsNothingOfWhatWasForTheFirst) {
     EXPECT_NE(*second, first);
     EXPECT_EQ((*second)->limits().logical_block_size, GetParam());
     DiskUser user(second);
-    std::vector<std::byte> content(io_bytes);
+    std::vector<std::byte> content(unsteady_io_bytes);
     ASSERT_EQ(user.read(0, content), Status::ok);
-    EXPECT_EQ(std::ranges::count(content, std::byte{0}), static_cast<std::ptrdiff_t>(io_bytes));
+    EXPECT_EQ(std::ranges::count(content, std::byte{0}), static_cast<std::ptrdiff_t>(unsteady_io_bytes));
 }
 
 INSTANTIATE_TEST_SUITE_P(BlockSizes, MegaraidOtherDisk, testing::Values(512u, 4096u));
