@@ -10,7 +10,7 @@ sleep 1
 step kill $(sha256sum </run/kept)
 
 about "all I/O fails, nothing hangs"
-fails end
+fails wait $loaded # it goes on until it fails
 fails dd if=$(unit pd/0) of=/dev/null bs=4k count=1 iflag=direct status=none
 dmesg | grep 'I/O error' | head -n 3
 sane
