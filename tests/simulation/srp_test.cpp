@@ -26,7 +26,7 @@ constexpr Duration longest_srp_operation = 3min;
 struct SrpTotals {
     unsigned sessions = 0;
     std::uint64_t aborts = 0, requeued = 0, fallbacks = 0, external = 0, pieces = 0;
-    [[nodiscard]] bool tell_enough() const { return sessions >= 60; }
+    [[nodiscard]] bool tell_enough() const { return sessions >= 40; }
 };
 
 struct SrpPlan {
@@ -163,7 +163,7 @@ const std::set<Status> when_connections_are_lost{Status::timed_out, Status::tran
 
 TEST(SrpSession, WithoutFaultsEverythingSucceeds) {
     SrpTotals totals;
-    for_each_seed(60, [&](std::uint64_t seed) { run_srp(seed, {.totals = &totals}); });
+    for_each_seed(40, [&](std::uint64_t seed) { run_srp(seed, {.totals = &totals}); });
     if (!totals.tell_enough()) return;
     EXPECT_GT(totals.external, 0u);
     EXPECT_GT(totals.pieces, 0u);
@@ -171,14 +171,14 @@ TEST(SrpSession, WithoutFaultsEverythingSucceeds) {
 
 TEST(SrpSession, RegistrationsThatFailFailNoRequest) {
     SrpTotals totals;
-    for_each_seed(60, [&](std::uint64_t seed) { run_srp(seed, {.refused_per_mille = 50, .totals = &totals}); });
+    for_each_seed(40, [&](std::uint64_t seed) { run_srp(seed, {.refused_per_mille = 50, .totals = &totals}); });
     if (!totals.tell_enough()) return;
     EXPECT_GT(totals.fallbacks, 0u);
 }
 
 TEST(SrpSession, SurvivesLinksThatAreLost) {
     SrpTotals totals;
-    for_each_seed(60, [&](std::uint64_t seed) {
+    for_each_seed(40, [&](std::uint64_t seed) {
         run_srp(seed, {.link = true, .allowed = when_connections_are_lost, .totals = &totals});
     });
     if (!totals.tell_enough()) return;
@@ -187,7 +187,7 @@ TEST(SrpSession, SurvivesLinksThatAreLost) {
 
 TEST(SrpSession, SurvivesAnswersThatAreLate) {
     SrpTotals totals;
-    for_each_seed(60, [&](std::uint64_t seed) {
+    for_each_seed(40, [&](std::uint64_t seed) {
         run_srp(seed, {.hangs = true, .allowed = when_connections_are_lost, .totals = &totals});
     });
     if (!totals.tell_enough()) return;
@@ -195,13 +195,13 @@ TEST(SrpSession, SurvivesAnswersThatAreLate) {
 }
 
 TEST(SrpSession, SurvivesEverythingAtOnce) {
-    for_each_seed(100, [](std::uint64_t seed) {
+    for_each_seed(60, [](std::uint64_t seed) {
         run_srp(seed, {.link = true, .hangs = true, .refused_per_mille = 20, .allowed = when_connections_are_lost});
     });
 }
 
 TEST(SrpSession, LeavesInTheMiddle) {
-    for_each_seed(60, [](std::uint64_t seed) {
+    for_each_seed(40, [](std::uint64_t seed) {
         SrpPlan plan{.link = seed % 2 == 0,
                      .hangs = seed % 3 == 0,
                      .leaves = true,

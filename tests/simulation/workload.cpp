@@ -49,6 +49,7 @@ struct Workload::Slot {
     memory::Buffer pages;
     std::span<std::byte> memory;
     memory::Buffer scattered_pages;  // where the pieces lie, if they lie apart
+    std::span<std::byte> apart;      // as much of it as this operation has
     std::vector<Segment> segments;
     Bio bio;
     std::uint64_t number = 0;  // of the operation
@@ -66,7 +67,7 @@ struct Workload::Slot {
     /// Of all that an operation may touch.
     [[nodiscard]] std::uint64_t hash_now() const {
         const std::uint64_t own = hash_of(memory);
-        return owner.options_.scattered ? own ^ hash_of({scattered_pages.data(), scattered_pages.size()}) << 1 : own;
+        return apart.empty() ? own : own ^ hash_of(apart) << 1;
     }
     [[nodiscard]] std::string what() const {
         return fmt::format("{} operation {}: {} of {} blocks at {}", owner.name_, number, to_string(bio.op), count,
@@ -164,6 +165,7 @@ bool Workload::lock_range(Slot& slot) {
 void Workload::lay_out(Slot& slot) {
     std::ranges::fill(slot.memory, garbage);
     slot.segments.clear();
+    slot.apart = {};
     const std::uint64_t sectors_per_block = model_.block_bytes() / sector_bytes;
     if (slot.bio.op == Op::flush) {
         slot.first = slot.count = 0;
@@ -187,16 +189,22 @@ void Workload::lay_out(Slot& slot) {
 
 /// The pieces move apart: some to a page's beginning, some anywhere that is allowed.
 void Workload::scatter(Slot& slot) {
-    const std::span all(slot.scattered_pages.data(), slot.scattered_pages.size());
-    std::ranges::fill(all, garbage);
     const std::size_t unit = device_->limits().dma_alignment + 1;
+    std::byte* const first = slot.scattered_pages.data();
+    std::vector<std::size_t> places;
     std::size_t at = 0;
-    for (Segment& each : slot.segments) {
+    for (const Segment& each : slot.segments) {
         at += scene_.random.below(most_gap_bytes / 2 / unit) * unit;
         if (scene_.random.below(2) == 0) at = (at + 4095) & ~std::size_t{4095};
-        std::ranges::copy(std::span(each.data, each.bytes), all.begin() + static_cast<std::ptrdiff_t>(at));
-        each.data = all.data() + at;
+        places.push_back(at);
         at += each.bytes;
+    }
+    slot.apart = {first, std::min(at + guard_bytes, slot.scattered_pages.size())};
+    std::ranges::fill(slot.apart, garbage);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        Segment& each = slot.segments[i];
+        std::copy_n(each.data, each.bytes, first + places[i]);
+        each.data = first + places[i];
     }
 }
 
@@ -263,14 +271,15 @@ void Workload::check_memory(Slot& slot) {
         !std::ranges::all_of(memory.subspan(guard_bytes + slot.data().size()), untouched)) {
         ADD_FAILURE() << slot.what() << ": memory outside of its own was changed\n" << scene_.story();
     }
-    if (!options_.scattered) return;
-    const std::byte* at = slot.scattered_pages.data();
-    const std::byte* const end = at + slot.scattered_pages.size();
+    if (slot.apart.empty()) return;
+    std::span<const std::byte> rest = slot.apart;
+    bool whole = true;
     for (const Segment& each : slot.segments) {
-        if (!std::all_of(at, static_cast<const std::byte*>(each.data), untouched)) break;
-        at = each.data + each.bytes;
+        const auto gap = static_cast<std::size_t>(each.data - rest.data());
+        whole = whole && std::ranges::all_of(rest.first(gap), untouched);
+        rest = rest.subspan(gap + each.bytes);
     }
-    if (!std::all_of(at, end, untouched) && !slot.segments.empty())
+    if (!whole || !std::ranges::all_of(rest, untouched))
         ADD_FAILURE() << slot.what() << ": memory between its pieces was changed\n" << scene_.story();
 }
 
