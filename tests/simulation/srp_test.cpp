@@ -22,6 +22,13 @@ using namespace std::chrono_literals;
 /// A few tries, each with a time-out and its abort, and the time that no connection is waited for.
 constexpr Duration longest_srp_operation = 3min;
 
+/// What the sessions of a family came to. A few seeds need not meet everything.
+struct SrpTotals {
+    unsigned sessions = 0;
+    std::uint64_t aborts = 0, requeued = 0, fallbacks = 0, external = 0, pieces = 0;
+    [[nodiscard]] bool tell_enough() const { return sessions >= 40; }
+};
+
 struct SrpPlan {
     bool link = false;               ///< lost, for a while
     bool hangs = false;              ///< the disk: answers are late
@@ -29,7 +36,7 @@ struct SrpPlan {
     bool leaves = false;             ///< channels are closed while operations are under way
     unsigned operations = 200;
     std::set<Status> allowed{};
-    driver::srp::Initiator::Counters* totals = nullptr;
+    struct SrpTotals* totals = nullptr;
 };
 
 class SrpSession {
@@ -44,8 +51,11 @@ class SrpSession {
         workload_.depth = 1 + static_cast<unsigned>(drawn.below(12));
         workload_.longest_pause = 100us * (1u << 2 * drawn.below(5));
         workload_.bound = longest_srp_operation;
+        workload_.scattered = true;
+        workload_.most_pieces = 1u << 2 * drawn.below(4);
         // Where lists stay within a command, operations can only be cut between whole blocks.
-        workload_.piece_unit = options.driver.allow_ext_sg ? 4 : options.disk.block_bytes;
+        // (As they are when a target whose disk hangs is taken for one that fetches no tables.)
+        workload_.piece_unit = options.driver.allow_ext_sg && !plan_.hangs ? 4 : options.disk.block_bytes;
         world_ = std::make_unique<SrpWorld>(seed, options);
         model_ = std::make_unique<Model>(options.disk.bytes / options.disk.block_bytes, options.disk.block_bytes);
     }
@@ -122,6 +132,7 @@ class SrpSession {
     void note_counters() {
         const auto counters = world_->initiator().counters();
         if (plan_.totals != nullptr) {
+            ++plan_.totals->sessions;
             plan_.totals->aborts += counters.aborts;
             plan_.totals->requeued += counters.requeued;
             plan_.totals->fallbacks += counters.fallbacks;
@@ -151,46 +162,46 @@ std::uint64_t run_srp(std::uint64_t seed, const SrpPlan& plan) {
 const std::set<Status> when_connections_are_lost{Status::timed_out, Status::transport};
 
 TEST(SrpSession, WithoutFaultsEverythingSucceeds) {
-    driver::srp::Initiator::Counters totals;
-    for_each_seed(60, [&](std::uint64_t seed) { run_srp(seed, {.totals = &totals}); });
-    if (replaying()) return;
+    SrpTotals totals;
+    for_each_seed(40, [&](std::uint64_t seed) { run_srp(seed, {.totals = &totals}); });
+    if (!totals.tell_enough()) return;
     EXPECT_GT(totals.external, 0u);
     EXPECT_GT(totals.pieces, 0u);
 }
 
 TEST(SrpSession, RegistrationsThatFailFailNoRequest) {
-    driver::srp::Initiator::Counters totals;
-    for_each_seed(60, [&](std::uint64_t seed) { run_srp(seed, {.refused_per_mille = 50, .totals = &totals}); });
-    if (replaying()) return;
+    SrpTotals totals;
+    for_each_seed(40, [&](std::uint64_t seed) { run_srp(seed, {.refused_per_mille = 50, .totals = &totals}); });
+    if (!totals.tell_enough()) return;
     EXPECT_GT(totals.fallbacks, 0u);
 }
 
 TEST(SrpSession, SurvivesLinksThatAreLost) {
-    driver::srp::Initiator::Counters totals;
-    for_each_seed(60, [&](std::uint64_t seed) {
+    SrpTotals totals;
+    for_each_seed(40, [&](std::uint64_t seed) {
         run_srp(seed, {.link = true, .allowed = when_connections_are_lost, .totals = &totals});
     });
-    if (replaying()) return;
+    if (!totals.tell_enough()) return;
     EXPECT_GT(totals.requeued, 0u);
 }
 
 TEST(SrpSession, SurvivesAnswersThatAreLate) {
-    driver::srp::Initiator::Counters totals;
-    for_each_seed(60, [&](std::uint64_t seed) {
+    SrpTotals totals;
+    for_each_seed(40, [&](std::uint64_t seed) {
         run_srp(seed, {.hangs = true, .allowed = when_connections_are_lost, .totals = &totals});
     });
-    if (replaying()) return;
+    if (!totals.tell_enough()) return;
     EXPECT_GT(totals.aborts, 0u);
 }
 
 TEST(SrpSession, SurvivesEverythingAtOnce) {
-    for_each_seed(100, [](std::uint64_t seed) {
+    for_each_seed(60, [](std::uint64_t seed) {
         run_srp(seed, {.link = true, .hangs = true, .refused_per_mille = 20, .allowed = when_connections_are_lost});
     });
 }
 
 TEST(SrpSession, LeavesInTheMiddle) {
-    for_each_seed(60, [](std::uint64_t seed) {
+    for_each_seed(40, [](std::uint64_t seed) {
         SrpPlan plan{.link = seed % 2 == 0,
                      .hangs = seed % 3 == 0,
                      .leaves = true,

@@ -18,6 +18,7 @@ namespace mqblk::simulation {
 namespace {
 
 constexpr std::size_t guard_bytes = 64;
+constexpr std::size_t most_gap_bytes = 8192;  // between pieces that lie apart
 constexpr auto garbage = std::byte{0xee};
 
 std::uint64_t hash_of(std::span<const std::byte> bytes) {
@@ -38,6 +39,8 @@ struct Workload::Slot {
           // It begins a page: how pieces lie in pages is the seed's to say.
           pages(std::move(*memory::Buffer::allocate(bytes + 2 * guard_bytes))),
           memory(pages.data(), bytes + 2 * guard_bytes),
+          scattered_pages(std::move(*memory::Buffer::allocate(
+              workload.options_.scattered ? bytes + (workload.options_.most_pieces + 1) * most_gap_bytes : 1))),
           next([this] { owner.begin(*this); }) {
         std::ranges::fill(memory, garbage);
     }
@@ -45,6 +48,8 @@ struct Workload::Slot {
     Workload& owner;
     memory::Buffer pages;
     std::span<std::byte> memory;
+    memory::Buffer scattered_pages;  // where the pieces lie, if they lie apart
+    std::span<std::byte> apart;      // as much of it as this operation has
     std::vector<Segment> segments;
     Bio bio;
     std::uint64_t number = 0;  // of the operation
@@ -58,6 +63,11 @@ struct Workload::Slot {
 
     [[nodiscard]] std::span<std::byte> data() {
         return memory.subspan(guard_bytes, count * owner.model_.block_bytes());
+    }
+    /// Of all that an operation may touch.
+    [[nodiscard]] std::uint64_t hash_now() const {
+        const std::uint64_t own = hash_of(memory);
+        return apart.empty() ? own : own ^ hash_of(apart) << 1;
     }
     [[nodiscard]] std::string what() const {
         return fmt::format("{} operation {}: {} of {} blocks at {}", owner.name_, number, to_string(bio.op), count,
@@ -155,6 +165,7 @@ bool Workload::lock_range(Slot& slot) {
 void Workload::lay_out(Slot& slot) {
     std::ranges::fill(slot.memory, garbage);
     slot.segments.clear();
+    slot.apart = {};
     const std::uint64_t sectors_per_block = model_.block_bytes() / sector_bytes;
     if (slot.bio.op == Op::flush) {
         slot.first = slot.count = 0;
@@ -166,13 +177,35 @@ void Workload::lay_out(Slot& slot) {
     auto left = slot.data();
     if (slot.bio.op == Op::write) model_.fill(left, slot.first, slot.version);
     const std::size_t unit = std::max<std::size_t>(options_.piece_unit, device_->limits().dma_alignment + 1);
-    for (unsigned pieces = 1 + static_cast<unsigned>(scene_.random.below(5)); pieces > 1; --pieces) {
+    for (std::uint64_t pieces = 1 + scene_.random.below(options_.most_pieces); pieces > 1; --pieces) {
         const std::size_t bytes = scene_.random.below(left.size() / unit + 1) * unit;
         slot.segments.push_back({left.data(), bytes});
         left = left.subspan(bytes);
     }
     slot.segments.push_back({left.data(), left.size()});
+    if (options_.scattered) scatter(slot);
     slot.bio.data = slot.segments;
+}
+
+/// The pieces move apart: some to a page's beginning, some anywhere that is allowed.
+void Workload::scatter(Slot& slot) {
+    const std::size_t unit = device_->limits().dma_alignment + 1;
+    std::byte* const first = slot.scattered_pages.data();
+    std::vector<std::size_t> places;
+    std::size_t at = 0;
+    for (const Segment& each : slot.segments) {
+        at += scene_.random.below(most_gap_bytes / 2 / unit) * unit;
+        if (scene_.random.below(2) == 0) at = (at + 4095) & ~std::size_t{4095};
+        places.push_back(at);
+        at += each.bytes;
+    }
+    slot.apart = {first, std::min(at + guard_bytes, slot.scattered_pages.size())};
+    std::ranges::fill(slot.apart, garbage);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        Segment& each = slot.segments[i];
+        std::copy_n(each.data, each.bytes, first + places[i]);
+        each.data = first + places[i];
+    }
 }
 
 void Workload::ended(Slot& slot) noexcept {
@@ -183,7 +216,11 @@ void Workload::ended(Slot& slot) noexcept {
     --outstanding_;
     const Duration took = scene_.sim.now() - slot.started;
     const Status status = slot.bio.status;
-    slot.hash = hash_of(slot.memory);
+    if (options_.scattered && slot.bio.op == Op::read) {
+        auto to = slot.data().begin();
+        for (const Segment& each : slot.segments) to = std::copy_n(each.data, each.bytes, to);
+    }
+    slot.hash = slot.hash_now();
     scene_.note(fmt::format("{} {} {:#x}", slot.what(), to_string(status), slot.hash));
     if (took > options_.bound) {
         ADD_FAILURE() << slot.what() << " took " << took / std::chrono::milliseconds(1) << " ms\n" << scene_.story();
@@ -225,7 +262,7 @@ void Workload::succeed(Slot& slot) {
 void Workload::check_memory(Slot& slot) {
     const std::uint64_t hash = std::exchange(slot.hash, 0);
     if (hash == 0) return;
-    if (hash != hash_of(slot.memory)) {
+    if (hash != slot.hash_now()) {
         ADD_FAILURE() << slot.what() << ": its memory was changed after it had ended\n" << scene_.story();
     }
     const std::span<const std::byte> memory = slot.memory;
@@ -234,6 +271,16 @@ void Workload::check_memory(Slot& slot) {
         !std::ranges::all_of(memory.subspan(guard_bytes + slot.data().size()), untouched)) {
         ADD_FAILURE() << slot.what() << ": memory outside of its own was changed\n" << scene_.story();
     }
+    if (slot.apart.empty()) return;
+    std::span<const std::byte> rest = slot.apart;
+    bool whole = true;
+    for (const Segment& each : slot.segments) {
+        const auto gap = static_cast<std::size_t>(each.data - rest.data());
+        whole = whole && std::ranges::all_of(rest.first(gap), untouched);
+        rest = rest.subspan(gap + each.bytes);
+    }
+    if (!whole || !std::ranges::all_of(rest, untouched))
+        ADD_FAILURE() << slot.what() << ": memory between its pieces was changed\n" << scene_.story();
 }
 
 std::string Workload::pending() const {

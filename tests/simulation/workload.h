@@ -25,6 +25,8 @@ struct WorkloadOptions {
     unsigned operations = 200;  ///< in all
     std::uint64_t most_bytes = 256u << 10;
     std::size_t piece_unit = 4;  ///< pieces of an operation's memory are multiples of this, in bytes
+    unsigned most_pieces = 5;
+    bool scattered = false;                                  ///< the pieces lie apart
     Duration longest_pause = std::chrono::milliseconds(20);  ///< between the end of one and the next
     unsigned read_weight = 45, write_weight = 40, zero_weight = 5, discard_weight = 5, flush_weight = 5;
     std::set<Status> allowed;  ///< besides ok
@@ -57,6 +59,7 @@ class Workload {
     void choose(Slot&);
     [[nodiscard]] bool lock_range(Slot&);
     void lay_out(Slot&);
+    void scatter(Slot&);
     void ended(Slot&) noexcept;
     void succeed(Slot&);
     void check_memory(Slot&);

@@ -214,6 +214,41 @@ TEST(SrpScript, AFullTaskSetIsNoRefusalOfTables) {
     EXPECT_EQ(world.initiator->counters().external, 2u);
 }
 
+// Who has fetched tables is busy when he says so, and late when he is.
+TEST(SrpScript, WhoHasFetchedTablesIsNotCutLater) {
+    ScriptedWorld world(script_options(true));
+    unsigned commands = 0;
+    world.target.script = [&](ScriptedChannel& from, const SrpBytes& unit) {
+        if (unit_opcode(unit) == srpw::Opcode::tsk_mgmt) return false;
+        EXPECT_TRUE(is_external_unit(unit));
+        if (++commands == 3) return true;
+        if (commands != 2) return false;
+        srpw::Rsp rsp = ScriptedChannel::good(unit_tag(unit));
+        rsp.status = static_cast<std::uint8_t>(wire::scsi::Status::busy);
+        from.send_unit(rsp);
+        return true;
+    };
+    ASSERT_TRUE(world.connect()) << world.error;
+    ScriptIo works(world, Op::write, 64, 1024), late(world, Op::write, 64, 1024), again(world, Op::write, 64, 1024);
+    EXPECT_EQ(world.run(works), Status::ok);
+    EXPECT_EQ(world.run(late), Status::timed_out);
+    EXPECT_EQ(world.run(again), Status::ok);
+    EXPECT_EQ(commands, 4u);
+}
+
+// A connection that is lost says nothing of the target either.
+TEST(SrpScript, ALostConnectionCutsNoRequests) {
+    SilentWorld world(script_options(true));
+    world.code.reset();
+    ASSERT_TRUE(world.connect()) << world.error;
+    ScriptIo lost(world, Op::write, 64, 1024), again(world, Op::write, 64, 1024);
+    EXPECT_EQ(world.run(lost), Status::timed_out);
+    world.silent = false;
+    EXPECT_EQ(world.run(again), Status::ok);
+    EXPECT_EQ(world.initiator->counters().external, 2u);
+    EXPECT_EQ(world.initiator->counters().pieces, 0u);
+}
+
 // Without a target.
 
 TEST(SrpScript, WithoutATargetRequestsFailThenTheTargetIsGivenUp) {

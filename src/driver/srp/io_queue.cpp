@@ -270,7 +270,7 @@ void IoQueue::ended(Request& request, Context& context, const RspView& view) noe
     Answer answer = judge(rsp.status, {reinterpret_cast<const std::uint8_t*>(view.sense.data()), view.sense.size()});
     if (view.code && *view.code != ResponseCode::success) answer = {};
     // Linux's target says BUSY, others that the request's fields are invalid.
-    if (context.external && (view.code == ResponseCode::invalid_fields || rsp.status == busy_status)) {
+    if (may_not_fetch(context) && (view.code == ResponseCode::invalid_fields || rsp.status == busy_status)) {
         learn_no_external();
         return wait_to_send(request, context, false);
     }
@@ -280,6 +280,7 @@ void IoQueue::ended(Request& request, Context& context, const RspView& view) noe
     if (answer.verdict == Verdict::good && is_short && carries_data(request.op)) answer = {};
     switch (answer.verdict) {
         case Verdict::good:
+            if (may_not_fetch(context)) session_->external_works.store(true, std::memory_order_relaxed);
             if (carries_data(request.op) && (context.done_bytes += context.sent_bytes) < request.data_bytes())
                 return send_again(request, context, false);
             return finish(request, context, Status::ok);
@@ -298,6 +299,11 @@ void IoQueue::ended(Request& request, Context& context, const RspView& view) noe
 void IoQueue::send_again(Request& request, Context& context, bool pause) noexcept {
     if (context.late) return finish(request, context, Status::timed_out);
     wait_to_send(request, context, pause);
+}
+
+/// The command has a table that the target has to fetch, and it has never done so.
+bool IoQueue::may_not_fetch(const Context& context) const noexcept {
+    return context.external && !session_->external_works.load(std::memory_order_relaxed);
 }
 
 /// The safety valve: from now on requests are cut to what fits a command.

@@ -76,6 +76,7 @@ class IoQueue final : public block::HardwareQueue, private ChannelEvents {
     [[nodiscard]] bool external_allowed() const noexcept;
     void answered(const wire::srp::RspView&) noexcept override;
     void ended(block::Request&, Context&, const wire::srp::RspView&) noexcept;
+    [[nodiscard]] bool may_not_fetch(const Context&) const noexcept;
     void learn_no_external() noexcept;
     void send_again(block::Request&, Context&, bool pause) noexcept;
     void finish(block::Request&, Context&, Status) noexcept;

@@ -82,8 +82,7 @@ void IoQueue::channel_lost(const Error& why) noexcept {
         Context& context = request.payload<Context>();
         if (context.state != Context::State::sent) return;
         if (context.cancelled) return finish(request, context, cancel_status_);
-        if (context.late && context.external) learn_no_external();
-        if (context.late && !context.external) return finish(request, context, Status::timed_out);
+        if (context.late) return finish(request, context, Status::timed_out);
         if (++context.resets > max_resets) return finish(request, context, Status::transport);
         session_->counters.requeued.fetch_add(1, std::memory_order_relaxed);
         wait_to_send(request, context, false);
@@ -257,7 +256,7 @@ void IoQueue::abort_answered(const RspView& view) noexcept {
     channel_->mapper().unmap(channel_->queue_pair(), request->tag);
     if (context.cancelled) {
         finish(*request, context, cancel_status_);
-    } else if (context.external) {
+    } else if (may_not_fetch(context)) {
         // A target may drop what it cannot fetch the table of.
         learn_no_external();
         wait_to_send(*request, context, false);

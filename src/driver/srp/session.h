@@ -42,6 +42,8 @@ struct Session {
     std::vector<std::unique_ptr<Unit>> units;
     /// The target does not fetch tables that do not fit a command.
     std::atomic<bool> no_external{false};
+    /// It has fetched one: what goes wrong later has another reason.
+    std::atomic<bool> external_works{false};
 
     struct {
         std::atomic<std::uint64_t> commands{0}, external{0}, pieces{0}, aborts{0}, reconnects{0}, requeued{0},
