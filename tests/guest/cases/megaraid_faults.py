@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What our model of a MegaRAID controller does wrong, and how the kernel's own driver gets over it. The guest has each
 fault given when it is time."""
-KERNELS = ["6.1", "6.12"]
+KERNELS = ["6.12"]
 COST_S = 150
 MIB = 2048  # in sectors
 
