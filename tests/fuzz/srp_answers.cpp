@@ -7,12 +7,12 @@
 // there.
 #include "base/log.h"
 #include "block/queue.h"
-#include "driver/srp/answer.h"
 #include "driver/srp/io_queue.h"
 #include "driver/srp/session.h"
 #include "fabric/rdma/in_process.h"
 #include "memory/buffer.h"
 #include "unit/manual_reactor.h"
+#include "wire/scsi_answer.h"
 
 #include <algorithm>
 #include <array>
@@ -218,7 +218,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     Input input{{bytes, size}};
     const std::uint8_t how = input.byte();
     // Sense data of any kind mean something.
-    static_cast<void>(srp::judge(how, input.left));
+    static_cast<void>(wire::scsi::judge(how, input.left));
     auto world = std::make_unique<FuzzWorld>();
     wire::srp::LoginRsp good{.req_lim_delta = 9, .max_it_iu_len = 8276, .max_ti_iu_len = 1024};
     good.rsp_flags = (how & 8) != 0 ? wire::srp::flag_immediate : std::uint8_t{0};

@@ -4,7 +4,7 @@
 #include "driver/srp/io_queue.h"
 
 #include "base/log.h"
-#include "driver/srp/answer.h"
+#include "wire/scsi_answer.h"
 #include "wire/scsi_cdb.h"
 #include "wire/scsi_data.h"
 
@@ -267,7 +267,8 @@ void IoQueue::ended(Request& request, Context& context, const RspView& view) noe
     channel_->mapper().unmap(channel_->queue_pair(), request.tag);
     const Rsp& rsp = view.rsp;
     if (context.cancelled) return finish(request, context, cancel_status_);
-    Answer answer = judge(rsp.status, {reinterpret_cast<const std::uint8_t*>(view.sense.data()), view.sense.size()});
+    wire::scsi::Answer answer =
+        wire::scsi::judge(rsp.status, {reinterpret_cast<const std::uint8_t*>(view.sense.data()), view.sense.size()});
     if (view.code && *view.code != ResponseCode::success) answer = {};
     // Linux's target says BUSY, others that the request's fields are invalid.
     if (may_not_fetch(context) && (view.code == ResponseCode::invalid_fields || rsp.status == busy_status)) {
@@ -277,19 +278,20 @@ void IoQueue::ended(Request& request, Context& context, const RspView& view) noe
     const bool is_short = (rsp.flags & data_in_underflow) != 0    ? rsp.data_in_res_cnt != 0u
                           : (rsp.flags & data_out_underflow) != 0 ? rsp.data_out_res_cnt != 0u
                                                                   : false;
-    if (answer.verdict == Verdict::good && is_short && carries_data(request.op)) answer = {};
+    if (answer.verdict == wire::scsi::Verdict::good && is_short && carries_data(request.op)) answer = {};
     switch (answer.verdict) {
-        case Verdict::good:
+        case wire::scsi::Verdict::good:
             if (may_not_fetch(context)) session_->external_works.store(true, std::memory_order_relaxed);
             if (carries_data(request.op) && (context.done_bytes += context.sent_bytes) < request.data_bytes())
                 return send_again(request, context, false);
             return finish(request, context, Status::ok);
-        case Verdict::busy:
-        case Verdict::again:
+        case wire::scsi::Verdict::busy:
+        case wire::scsi::Verdict::again:
+        case wire::scsi::Verdict::aborted:  // not by this side
             if (context.retries >= max_retries) break;
             ++context.retries;
-            return send_again(request, context, answer.verdict == Verdict::busy);
-        case Verdict::error:
+            return send_again(request, context, answer.verdict == wire::scsi::Verdict::busy);
+        case wire::scsi::Verdict::error:
             break;
     }
     finish(request, context, answer.status);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/srp/scan.h"
 
-#include "driver/srp/answer.h"
 #include "driver/srp/channel.h"
 #include "reactor/reactor.h"
+#include "wire/scsi_answer.h"
 #include "wire/scsi_cdb.h"
 #include "wire/scsi_data.h"
 
@@ -44,11 +44,11 @@ class ScanChannel final : private ChannelEvents, private Poller {
             const Result<> done = co_await wait();
             if (channel_ != nullptr) channel_->mapper().unmap(channel_->queue_pair(), 0);
             if (!done) co_return std::unexpected(done.error().in(session_.address.to_string()));
-            if (answer_.verdict == Verdict::good) {
+            if (answer_.verdict == wire::scsi::Verdict::good) {
                 data.resize(bytes - std::min(missing_, bytes));
                 co_return data;
             }
-            if (answer_.verdict == Verdict::error || tries == most_tries)
+            if (answer_.verdict == wire::scsi::Verdict::error || tries == most_tries)
                 co_return fail(Errc::io, fmt::format("{}: LUN {} fails command {:#x}: {}", session_.address.to_string(),
                                                      lun, cdb[0], mqblk::to_string(answer_.status)));
         }
@@ -105,7 +105,8 @@ class ScanChannel final : private ChannelEvents, private Poller {
     }
     void answered(const RspView& view) noexcept override {
         if (view.rsp.tag.value() != tag_) return;
-        answer_ = judge(view.rsp.status, {reinterpret_cast<const std::uint8_t*>(view.sense.data()), view.sense.size()});
+        answer_ = wire::scsi::judge(view.rsp.status,
+                                    {reinterpret_cast<const std::uint8_t*>(view.sense.data()), view.sense.size()});
         missing_ = (view.rsp.flags & data_in_underflow) != 0 ? view.rsp.data_in_res_cnt.value() : 0;
         end(Result<>{});
     }
@@ -119,7 +120,7 @@ class ScanChannel final : private ChannelEvents, private Poller {
     std::optional<Result<>> outcome_;
     Promise<bool>* waiter_ = nullptr;
     std::uint64_t tag_ = 100;
-    Answer answer_;
+    wire::scsi::Answer answer_;
     std::uint32_t missing_ = 0;
     Timer late_;
 };
